@@ -51,7 +51,7 @@ func (a *App) answer(words []string, text, schema string) (string, error) {
 	case text != "" && len(words) > 0:
 		return "", Usagef("--json is the whole answer; remove %q", words[0])
 	case text == "" && len(words) == 0:
-		return "", Usagef("the answer is missing; the ticket says what shape it has")
+		return "", Usagef("the answer is missing; the ticket describes its form")
 	case text == "" && len(words) == 1 && words[0] == "-":
 		var err error
 		if text, err = a.ReadInput(); err != nil {

@@ -17,7 +17,7 @@ func approveCommand(a *App) *cobra.Command {
 	var arguments string
 	c := &cobra.Command{
 		Use:   "approve SUSPENSION|CALL",
-		Short: "Say yes to a call that waits, and follow it",
+		Short: "Approve a suspended call, and follow it",
 		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for
 exactly what was shown: it carries the ticket's digest. A beginning of an id is
 enough when no other ticket has it. --edit and --arguments approve other
@@ -33,7 +33,7 @@ arguments; the call is checked again. --remember keeps the yes for later calls;
 				return Usagef("--edit and --arguments exclude each other")
 			}
 			if keep.option != "" && (edit || arguments != "") {
-				return Usagef("--remember keeps what was asked about; it excludes --edit and --arguments")
+				return Usagef("--remember applies to the requested arguments; it excludes --edit and --arguments")
 			}
 			call, err := a.ticket(ctx, c, args[0], &f)
 			if err != nil {

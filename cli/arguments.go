@@ -50,7 +50,7 @@ func ArgumentsOf(words []string, schema string) (string, error) {
 			members[p.key] = m
 			order = append(order, p.key)
 		} else if !m.list || !list {
-			return "", Usagef("%q stands twice", p.key)
+			return "", Usagef("%q is set twice", p.key)
 		}
 		m.raw = append(m.raw, raw)
 	}
@@ -201,7 +201,7 @@ func word(key, value string, kinds []string) (string, error) {
 	if slices.Contains(kinds, "object") || slices.Contains(kinds, "array") {
 		return "", fmt.Errorf("%s wants JSON; write %s:='…'", key, key)
 	}
-	return "", fmt.Errorf("%s: %q is no %s", key, value, strings.Join(kinds, " or "))
+	return "", fmt.Errorf("%s: %q is not a valid %s", key, value, strings.Join(kinds, " or "))
 }
 
 // isNumber reports whether s is a JSON number. The caller sends its text unchanged.

@@ -16,7 +16,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-var errShort = errors.New("ends before the range does")
+var errShort = errors.New("ends before the end of the range")
 
 // readArtifact reads a range of an artifact in pieces and passes each to take. A negative length reads to the end.
 func readArtifact(ctx context.Context, c *client, id, name string, offset, length int64, take func([]byte) error) error {
@@ -87,7 +87,7 @@ func (r *artifactRange) check() error {
 	case r.some && r.givenOffset:
 		return Usagef("--line and --lines count lines, --offset and --limit bytes: give one kind")
 	case r.search != "" && (r.some || r.limit != 0):
-		return Usagef("--search goes with --offset alone")
+		return Usagef("--search can only be combined with --offset")
 	case r.search == "" && (r.regexp || r.ignoring):
 		return Usagef("--regexp and --ignore-case need --search")
 	}
@@ -213,9 +213,9 @@ In place of CALL NAME stands also the handle that a model was told.`,
 	flags.Int64Var(&r.limit, "limit", 0, "in bytes; 0 is all")
 	flags.Int64Var(&r.line, "line", 1, "the first line, from 1")
 	flags.Int64Var(&r.lines, "lines", 0, "how many lines; 0 is all")
-	flags.StringVar(&r.search, "search", "", "only lines with this text, behind their numbers")
+	flags.StringVar(&r.search, "search", "", "only lines with this text, with their numbers")
 	flags.BoolVar(&r.regexp, "regexp", false, "--search is a regular expression (RE2)")
-	flags.BoolVar(&r.ignoring, "ignore-case", false, "--search takes upper and lower case alike")
+	flags.BoolVar(&r.ignoring, "ignore-case", false, "--search ignores upper and lower case")
 	c.PreRun = func(*cobra.Command, []string) {
 		r.some = flags.Changed("line") || flags.Changed("lines")
 		r.givenOffset = flags.Changed("offset") || flags.Changed("limit")

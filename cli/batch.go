@@ -63,7 +63,7 @@ together), parallel (all together).`,
 	flags.StringVar(&f.strategy, "strategy", "sequential", "sequential, auto or parallel")
 	flags.Int32Var(&f.maxParallel, "max-parallel", 0, "how many calls run at once; 0 is no bound")
 	flags.BoolVar(&f.failFast, "fail-fast", false, "start no call after one that did not succeed")
-	flags.StringVar(&f.replay, "replay", "immediate", "when answered calls go on: immediate or all-decided")
+	flags.StringVar(&f.replay, "replay", "immediate", "when answered calls resume: immediate or all-decided")
 	flags.BoolVar(&f.watch, "watch", false, "wait through decisions to the end")
 	flags.StringVar(&f.cursor, "cursor", "", "with --batch-id: begin after this cursor")
 	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "give up when the connection breaks")
@@ -152,7 +152,7 @@ func parseBatch(text string) (calls []*tooldv1.CallSpec, err error) {
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something stands behind the calls")
+		return nil, errors.New("there is text after the calls")
 	}
 	if len(calls) == 0 {
 		return nil, errors.New("there are no calls")
@@ -184,7 +184,7 @@ func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.Batc
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil {
-		p.screen.say(fmt.Sprintf("you left; the batch continues\n  %[1]s watch --batch %[2]s\n  %[1]s cancel --batch %[2]s\n", a.Program(), spec.GetBatchId()))
+		p.screen.say(fmt.Sprintf("detached; the batch continues\n  %[1]s watch --batch %[2]s\n  %[1]s cancel --batch %[2]s\n", a.Program(), spec.GetBatchId()))
 	}
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ func (f *callFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.thread, "thread", "", "the thread of the run")
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent that asks")
 	c.Flags().StringVar(&f.onBehalfOf, "on-behalf-of", "", "the subject for whom you act (role delegate)")
-	c.Flags().BoolVar(&f.unattended, "unattended", false, "nobody is there to answer")
+	c.Flags().BoolVar(&f.unattended, "unattended", false, "no person is present to answer")
 }
 
 // ArgumentsHelp is the help text for commands that take the arguments of a call.
@@ -124,7 +124,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 	}
 	f.add(c)
 	c.Flags().StringVar(&f.callID, "call-id", "", "16 to 64 characters of your own; the same again attaches")
-	c.Flags().StringVar(&f.retryOf, "retry-of", "", "the ended call that this one repeats")
+	c.Flags().StringVar(&f.retryOf, "retry-of", "", "the ended call that this call repeats")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "the longest that an attempt may run")
 	c.Flags().StringVar(&linger, "linger", "", "how long the call continues without a watcher, or never")
 	c.Flags().BoolVar(&watch, "watch", false, "wait through decisions to the end")
@@ -180,7 +180,7 @@ func followCall(ctx context.Context, a *App, client *client, how following, open
 	}
 	err := f.run(ctx)
 	if ctx.Err() != nil && p.status != 0 {
-		p.screen.say(fmt.Sprintf("you left; the call continues until its linger time is over\n  %[1]s watch %[2]s\n  %[1]s cancel %[2]s\n", a.Program(), how.id))
+		p.screen.say(fmt.Sprintf("detached; the call continues until its linger time is over\n  %[1]s watch %[2]s\n  %[1]s cancel %[2]s\n", a.Program(), how.id))
 	}
 	if err != nil {
 		return err

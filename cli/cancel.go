@@ -75,13 +75,13 @@ func cancelOne(ctx context.Context, a *App, c *client, request *tooldv1.CancelCa
 	text := show.Status(call.GetStatus()) + "  " + show.Line(call.GetCallId()) + "\n" + a.OutView().Processes(got.GetProcesses())
 	switch {
 	case !isEnd(call.GetStatus()):
-		text += "the end is asked for; to see it: " + a.Program() + " watch " + show.Line(call.GetCallId()) + "\n"
+		text += "the cancel is requested; to watch the call: " + a.Program() + " watch " + show.Line(call.GetCallId()) + "\n"
 	case call.GetCancelRequest() == nil:
-		text += "the call had ended before\n"
+		text += "the call had already ended\n"
 	case call.GetStatus() != tooldv1.CallStatus_CALL_STATUS_CANCELLED:
 		text += "the call was complete before it could be stopped\n"
 	case call.GetExecuted() == tooldv1.Executed_EXECUTED_UNKNOWN:
-		text += "nobody saw the end of its tool: it may have taken effect, and may still run\n"
+		text += "the end of its tool was not observed: it may have taken effect, and may still run\n"
 	case got.GetProcesses() == nil:
 		text += "no process had to be killed\n"
 	}

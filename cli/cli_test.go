@@ -222,7 +222,7 @@ func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	if second.GetDecision().GetDecisionId() != first.GetDecision().GetDecisionId() || second.GetCursor() != "c1" {
 		t.Errorf("second request %v", second)
 	}
-	new(run).do(t, dir, "approve", "s-ab").expect(t, ExitUsage, "", `2 of those that wait begin with "s-ab"`, "s-abc", "s-abd")
+	new(run).do(t, dir, "approve", "s-ab").expect(t, ExitUsage, "", `2 suspended calls begin with "s-ab"`, "s-abc", "s-abd")
 	new(run).do(t, dir, "approve", "nothing").expect(t, ExitNotFound, "", "toold inbox lists")
 	s.call = &tooldv1.Call{CallId: "0123456789abcdef", Status: succeeded, Decisions: []*tooldv1.Decision{
 		{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, DecidedBy: &tooldv1.Principal{Subject: "ann"}, Time: &timestamppb.Timestamp{}},
@@ -275,7 +275,7 @@ func TestApproveEdited(t *testing.T) {
 	if got != nil {
 		t.Errorf("decided: %v", got)
 	}
-	new(run).do(t, dir, "approve", "s-abc", "--edit").expect(t, ExitUsage, "", "--edit needs a terminal")
+	new(run).do(t, dir, "approve", "s-abc", "--edit").expect(t, ExitUsage, "", "--edit requires a terminal")
 	new(run).do(t, dir, "approve", "s-abc", "--arguments", `{"to":4}`).expect(t, 0, "")
 	if got.GetArguments() != `{"to":4}` {
 		t.Errorf("decision %v", got)

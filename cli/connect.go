@@ -112,7 +112,7 @@ func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn
 	}
 	isPlain := transport.Info().SecurityProtocol == "insecure"
 	if secret && isPlain && !strings.HasPrefix(target, "unix:") && !isLoopback(target) {
-		return nil, Usagef("the token would travel to %s for everybody to read; use --tls or --ca FILE", target)
+		return nil, Usagef("the token would be sent to %s unencrypted; use --tls or --ca FILE", target)
 	}
 	a.connection.used = target
 	conn, err := grpc.NewClient(target, append(options,
@@ -208,7 +208,7 @@ func (c *connection) tokenHint() string {
 	if c.usedToken == "" {
 		return "no token was sent; name its file with --token-file or the daemon's directory with --data"
 	}
-	return "the token of " + c.usedToken + " is not one of this daemon"
+	return "the token of " + c.usedToken + " is not valid for this daemon"
 }
 
 func (c *connection) reachHint(program string) string {

@@ -27,9 +27,9 @@ type decisionFlags struct {
 func (f *decisionFlags) add(a *App, c *cobra.Command) {
 	c.Flags().StringVar(&f.reason, "reason", "", "for the record")
 	c.Flags().StringVar(&f.id, "decision-id", "", "16 to 64 characters of your own; the same again changes nothing")
-	c.Flags().StringVar(&f.digest, "digest", "", "refuse when the ticket has another digest than this one, that you saw")
+	c.Flags().StringVar(&f.digest, "digest", "", "refuse if the digest of the ticket differs from this one")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask again on a terminal")
-	c.Flags().BoolVar(&f.watch, "watch", false, "stay when the call has to wait again")
+	c.Flags().BoolVar(&f.watch, "watch", false, "keep watching when the call is suspended again")
 	c.Flags().BoolVar(&f.noReconnect, "no-reconnect", false, "give up when the connection breaks")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	c.ValidArgsFunction = a.completeWaiting
@@ -47,7 +47,7 @@ func (a *App) ticket(ctx context.Context, c *client, name string, f *decisionFla
 	}
 	s := call.GetSuspension()
 	if f.digest != "" && f.digest != s.GetDigest() {
-		return nil, codedError{fmt.Errorf("the ticket is another one than you saw: its digest is %s; look at it again: %s inbox %s",
+		return nil, codedError{fmt.Errorf("the ticket has changed: its digest is %s; look at it again: %s inbox %s",
 			s.GetDigest(), a.Program(), s.GetSuspensionId()), ExitConflict}
 	}
 	fmt.Fprintln(a.Err, a.errView().Ticket(call, s))

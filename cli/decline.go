@@ -12,7 +12,7 @@ func declineCommand(a *App) *cobra.Command {
 	var f decisionFlags
 	c := &cobra.Command{
 		Use:     "decline SUSPENSION|CALL",
-		Short:   "Say no to a call that waits; the model reads the reason",
+		Short:   "Decline a suspended call; the model reads the reason",
 		Example: "  toold decline 0198c1 --reason 'use the staging host'",
 		Args:    ExactArgs("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {

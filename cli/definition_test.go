@@ -72,7 +72,7 @@ func TestToolDiffAndAccept(t *testing.T) {
 	if r = new(run).do(t, dir, "tools", "accept", "weather", "--digest", "aaaa"); r.code == 0 {
 		t.Errorf("another digest was accepted: %s", r.out)
 	}
-	new(run).do(t, dir, "tools", "accept", "weather", "--digest", "bbbb").expect(t, 0, "weather is trusted as it is now\n")
+	new(run).do(t, dir, "tools", "accept", "weather", "--digest", "bbbb").expect(t, 0, "weather is now trusted\n")
 	s.quarantined = nil
-	new(run).do(t, dir, "tools", "diff").expect(t, 0, "every definition is the one that is trusted\n")
+	new(run).do(t, dir, "tools", "diff").expect(t, 0, "every definition is trusted\n")
 }

@@ -33,7 +33,7 @@ func (p *documentPlace) scope() (tooldv1.DocumentScope, string, error) {
 	case p.run == "" && p.thread == "" && p.namespace:
 		return tooldv1.DocumentScope_DOCUMENT_SCOPE_NAMESPACE, "", nil
 	}
-	return 0, "", Usagef("say whose documents: one of --run, --thread and --namespace")
+	return 0, "", Usagef("requires one of --run, --thread and --namespace")
 }
 
 func documentsCommand(a *App) *cobra.Command {
@@ -110,7 +110,7 @@ there too.`,
 
 // expectFlag adds the flag for the expected revision of a document. -1 accepts any revision.
 func expectFlag(c *cobra.Command) *int64 {
-	return c.Flags().Int64("expect", -1, "the revision that it must have; 0 is none yet, -1 any")
+	return c.Flags().Int64("expect", -1, "the required revision; 0 means that there is no document, -1 accepts any")
 }
 
 func expected(revision int64) *int64 {

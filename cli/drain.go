@@ -15,7 +15,7 @@ import (
 func drainCommand(a *App) *cobra.Command {
 	var period time.Duration
 	c := &cobra.Command{
-		Use: "drain", Short: "Make the daemon finish what runs and stop", Example: "  toold drain --period 1m", Args: NoArgs,
+		Use: "drain", Short: "Make the daemon finish running calls and stop", Example: "  toold drain --period 1m", Args: NoArgs,
 		Long: `The daemon takes no new calls, lets running ones end within the period, keeps
 what waits for a decision, and stops. The command returns when the drain has
 begun.`,

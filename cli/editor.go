@@ -17,7 +17,7 @@ import (
 func (a *App) edit(ctx context.Context, text string) (string, error) {
 	editor := cmp.Or(a.getenv("VISUAL"), a.getenv("EDITOR"))
 	if editor == "" && !a.InTerminal {
-		return "", Usagef("--edit needs a terminal, or an editor that needs none in $VISUAL or $EDITOR; --arguments takes the arguments as JSON")
+		return "", Usagef("--edit requires a terminal, or an editor in $VISUAL or $EDITOR that works without one; --arguments takes the arguments as JSON")
 	}
 	dir, err := os.MkdirTemp("", "toold-edit-")
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *App) edit(ctx context.Context, text string) (string, error) {
 	case after == "":
 		return "", codedError{fmt.Errorf("the file is empty; nothing was decided"), ExitFailed}
 	case after == strings.TrimSpace(pretty.String()):
-		return "", codedError{fmt.Errorf("the arguments are as they were; nothing was decided (without --edit they are approved as they are)"), ExitFailed}
+		return "", codedError{fmt.Errorf("the arguments are unchanged; nothing was decided (approve without --edit to approve them unchanged)"), ExitFailed}
 	case !json.Valid([]byte(after)):
 		return "", codedError{fmt.Errorf("that is not JSON; nothing was decided"), ExitUsage}
 	}

@@ -197,11 +197,11 @@ func (a *App) judge(c codes.Code, byDaemon bool) (exit int, hint string) {
 		return ExitBusy, ""
 	case codes.Unavailable:
 		if byDaemon {
-			return ExitBusy, "the daemon starts or stops; try again"
+			return ExitBusy, "the daemon is starting or stopping; try again"
 		}
 		return ExitUnreachable, a.connection.reachHint(a.Program())
 	case codes.Unimplemented:
-		return ExitFailed, "this daemon does not have it; compare the versions: " + a.Program() + " version, " + a.Program() + " info"
+		return ExitFailed, "this daemon does not support it; compare the versions: " + a.Program() + " version, " + a.Program() + " info"
 	default:
 		return ExitFailed, ""
 	}

@@ -35,7 +35,7 @@ balancers.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&service, "service", "", "one service, such as toold.v1.CallService; empty is all of it")
+	c.Flags().StringVar(&service, "service", "", "one service, such as toold.v1.CallService; empty checks the whole daemon")
 	c.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "the longest to wait")
 	return c
 }

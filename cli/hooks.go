@@ -10,7 +10,7 @@ import (
 
 func hooksCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "hooks", Short: "List the hooks outside the daemon, and how they fare", Example: "  toold hooks\n  toold hooks -o jsonl | jq -r .lastError", Args: NoArgs,
+		Use: "hooks", Short: "List the external hooks and their state", Example: "  toold hooks\n  toold hooks -o jsonl | jq -r .lastError", Args: NoArgs,
 		Long: `Lists the programs and services that are asked about calls, in configured order,
 and whether the newest question had a good answer. For operators and viewers.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {

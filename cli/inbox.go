@@ -55,7 +55,7 @@ func inboxCommand(a *App) *cobra.Command {
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "inbox [SUSPENSION|CALL]",
-		Short: "Work through what waits for a decision, or list it",
+		Short: "Decide suspended calls one by one, or list them",
 		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k
 choose, a approves or answers, e edits the arguments in $VISUAL or $EDITOR, d
 declines with a reason, enter shows the ticket alone, q leaves. Every key stands
@@ -90,7 +90,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 			return listWaiting(ctx, a, client, request, limit)
 		}),
 	}
-	c.Flags().StringVar(&action, "action", "", "only what waits for this: approval, input, auth, frontend, in_doubt …")
+	c.Flags().StringVar(&action, "action", "", "only calls that wait for this action: approval, input, auth, frontend, in_doubt …")
 	c.Flags().StringVar(&run, "run", "", "only of this run")
 	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
 	c.Flags().BoolVar(&list, "list", false, "list them on a terminal too")
@@ -163,7 +163,7 @@ func (a *App) findWaiting(ctx context.Context, c *client, name string) (*tooldv1
 		for _, call := range near[:min(len(near), 5)] {
 			fmt.Fprintf(&ids, "\n  %s  %s", show.Line(call.GetSuspension().GetSuspensionId()), show.Line(call.GetTool()))
 		}
-		return nil, Usagef("%d of those that wait begin with %q:%s", len(near), name, ids.String())
+		return nil, Usagef("%d suspended calls begin with %q:%s", len(near), name, ids.String())
 	}
-	return nil, codedError{fmt.Errorf("nothing that waits is called %q; %s inbox lists what does", name, a.Program()), ExitNotFound}
+	return nil, codedError{fmt.Errorf("no suspended call matches %q; %s inbox lists them", name, a.Program()), ExitNotFound}
 }

@@ -58,7 +58,7 @@ as it is.`,
 			return t.send(req)
 		}),
 	}
-	c.Flags().BoolVar(&keepOpen, "keep-open", false, "do not tell the call that nothing follows")
+	c.Flags().BoolVar(&keepOpen, "keep-open", false, "do not close the input of the call at the end")
 	c.Flags().StringVar(&signal, "signal", "", "send this signal, such as INT")
 	c.Flags().StringVar(&resize, "resize", "", "give the call's terminal this size, as ROWSxCOLUMNS")
 	return c

@@ -107,7 +107,7 @@ func (p *printer) note(e *tooldv1.CallEvent) {
 	case e.GetStatusChanged() != nil:
 		p.status = e.GetStatusChanged().GetStatus()
 	case e.GetQueued() != nil:
-		spinner = "waiting for a place"
+		spinner = "waiting for a slot"
 	case e.GetProgress() != nil:
 		spinner = "running  " + show.Progress(e.GetProgress())
 	}
@@ -217,7 +217,7 @@ func (p *printer) finish(ctx context.Context) error {
 	switch p.a.Output {
 	case FormJSON:
 		if p.callID == "" {
-			return codedError{fmt.Errorf("the daemon told nothing of the call"), ExitFailed}
+			return codedError{fmt.Errorf("the daemon sent nothing about the call"), ExitFailed}
 		}
 		got, err := p.client.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: p.callID})
 		if err != nil {

@@ -64,7 +64,7 @@ func (a *App) certain(question string, yes bool) error {
 		return nil
 	}
 	if !a.InTerminal || !a.ErrTerminal {
-		return Usagef("nobody can be asked here: --yes says that you mean it")
+		return Usagef("there is no terminal for a confirmation: use --yes to confirm")
 	}
 	if a.ask(question) {
 		return nil

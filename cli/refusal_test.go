@@ -94,7 +94,7 @@ func TestTokens(t *testing.T) {
 	}
 	new(run).do(t, dir, "tools", "--token-file", "/nonexistent").expect(t, ExitUsage, "", "/nonexistent")
 	// An unencrypted connection may carry a token only on this machine.
-	new(run).do(t, dir, "tools", "--address", "example.org:7130").expect(t, ExitUsage, "", "for everybody to read")
+	new(run).do(t, dir, "tools", "--address", "example.org:7130").expect(t, ExitUsage, "", "unencrypted")
 	new(run).do(t, dir, "token").expect(t, 0, filepath.Join(dir, "token")+"\n")
 	empty := t.TempDir()
 	new(run).do(t, empty, "token").expect(t, ExitNotFound, filepath.Join(empty, "token")+"\n", "first start")
@@ -112,13 +112,13 @@ func TestCancelTellsWhatWasKilled(t *testing.T) {
 		{"killed", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
 			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42, ConfirmedAt: at}}}}, 0, "killed and gone: process 42 at"},
 		{"not seen to die", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
-			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42}}, KillUnverified: true}}, 1, "may still live"},
+			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42}}, KillUnverified: true}}, 1, "may still run"},
 		{"nothing to kill", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request}}, 0, "no process had to be killed"},
 		{"end not seen", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{
 			Status: cancelled, CancelRequest: request, Executed: tooldv1.Executed_EXECUTED_UNKNOWN,
 		}}, 0, "may still run"},
 		{"too late", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded, CancelRequest: request}}, 0, "complete before it could be stopped"},
-		{"ended before", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded}}, 0, "had ended before"},
+		{"ended before", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: succeeded}}, 0, "had already ended"},
 		{"still ending", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: tooldv1.CallStatus_CALL_STATUS_RUNNING, CancelRequest: request}}, 1, "toold watch"},
 	}
 	for _, tt := range tests {

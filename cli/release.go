@@ -13,7 +13,7 @@ func releaseCommand(a *App) *cobra.Command {
 	request := &tooldv1.ReleaseCallsRequest{}
 	c := &cobra.Command{
 		Use:   "release CALL… | --run RUN | --thread THREAD | --all",
-		Short: "Carry on, or end, the calls of a store that was copied or restored",
+		Short: "Resume or cancel the calls of a store that was copied or restored",
 		Long: `The unfinished calls of a store that was copied or restored are held: nothing
 carries them on, because the original may have done so. Make sure that it does
 not, then release them: they go on as after a start of the daemon. What may have

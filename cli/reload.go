@@ -23,7 +23,7 @@ func reloadCommand(a *App) *cobra.Command {
 				text = "changed: " + show.Line(strings.Join(got.GetChanged(), ", ")) + "\n"
 			}
 			if len(got.GetNeedsRestart()) > 0 {
-				text += "holds after a restart only: " + show.Line(strings.Join(got.GetNeedsRestart(), ", ")) + "\n"
+				text += "applies only after a restart: " + show.Line(strings.Join(got.GetNeedsRestart(), ", ")) + "\n"
 			}
 			return a.Print(got, text)
 		}),

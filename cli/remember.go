@@ -21,7 +21,7 @@ type rememberFlags struct {
 var rememberScopes = []string{"run", "thread", "namespace"}
 
 func (f *rememberFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.option, "remember", "", "keep the yes for later calls: the number, or the text, of what the ticket offers")
+	c.Flags().StringVar(&f.option, "remember", "", "remember the approval for later calls: the number or the text of an offer of the ticket")
 	c.Flags().StringVar(&f.scope, "scope", "", "with --remember: run (the default when there is one), thread, or namespace (operators)")
 	c.Flags().DurationVar(&f.period, "for", 0, "with --remember: how long, such as 8h; 24h unless said, 720h at most")
 	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(rememberScopes, cobra.ShellCompDirectiveNoFileComp))
@@ -31,13 +31,13 @@ func (f *rememberFlags) add(c *cobra.Command) {
 func (f *rememberFlags) of(call *tooldv1.Call, now time.Time) (*tooldv1.Remember, error) {
 	if f.option == "" {
 		if f.scope != "" || f.period != 0 {
-			return nil, Usagef("--scope and --for belong to --remember")
+			return nil, Usagef("--scope and --for require --remember")
 		}
 		return nil, nil
 	}
 	offered := call.GetSuspension().GetRememberOptions()
 	if len(offered) == 0 {
-		return nil, Usagef("this ticket offers nothing to keep: it is asked each time")
+		return nil, Usagef("the approval of this ticket cannot be remembered: each call requires an approval")
 	}
 	r := &tooldv1.Remember{Option: f.option}
 	if i, err := strconv.Atoi(f.option); err == nil {
@@ -59,7 +59,7 @@ func (f *rememberFlags) of(call *tooldv1.Call, now time.Time) (*tooldv1.Remember
 		return nil, Usagef("--scope %q is not one of %s", scope, strings.Join(rememberScopes, ", "))
 	}
 	if f.period < 0 {
-		return nil, Usagef("--for %s: want a time that is to come", f.period)
+		return nil, Usagef("--for %s: want a positive duration", f.period)
 	}
 	if f.period > 0 {
 		r.Until = timestamppb.New(now.Add(f.period))

@@ -47,5 +47,5 @@ func TestRememberFlags(t *testing.T) {
 			t.Errorf("%q: exit code %d, decision %v, want %v\n%s", tt.args, r.code, got, tt.want, r.err)
 		}
 	}
-	new(run).do(t, dir, "approve", "s-xyz", "--remember", "1").expect(t, ExitUsage, "", "offers nothing to keep")
+	new(run).do(t, dir, "approve", "s-xyz", "--remember", "1").expect(t, ExitUsage, "", "cannot be remembered")
 }

@@ -44,7 +44,7 @@ const (
 func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toold",
-		Short: "Run tools for language models, with people in the middle",
+		Short: "Run tools for language models, with approval by people",
 		Long: `toold runs tools for orchestrators of language models: it checks the arguments,
 asks who has to be asked, runs the tool, streams what happens and keeps one
 result.

@@ -16,7 +16,7 @@ import (
 func rulesCommand(a *App) *cobra.Command {
 	var id string
 	c := &cobra.Command{
-		Use: "rules", Short: "List the answers that are kept, or try the permission rules", Args: NoArgs,
+		Use: "rules", Short: "List the remembered answers, or try the permission rules", Args: NoArgs,
 		Long: `Lists the answers that people kept (toold approve --remember) and that are in
 force, oldest first. "revoke" ends them; "test" shows what the configured rules
 make of a call.`,
@@ -41,7 +41,7 @@ func listRules(ctx context.Context, a *App, c *client, id string) error {
 		return err
 	}
 	if len(all) == 0 && a.Output == FormTable {
-		fmt.Fprintln(a.Err, "no answers are kept; "+a.Program()+" approve --remember keeps one")
+		fmt.Fprintln(a.Err, "no answers are remembered; "+a.Program()+" approve --remember stores one")
 		return nil
 	}
 	return printList(a, all, a.OutView().Rules(all))
@@ -64,7 +64,7 @@ func keptRules(ctx context.Context, c *client, id string) (all []*tooldv1.Rule, 
 func rulesRevokeCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke RULE …",
-		Short: "End answers that were kept: such calls are asked about again",
+		Short: "Revoke remembered answers: such calls require approval again",
 		Long: `Ends answers that were kept for later calls. When the command is done, no call
 will be allowed by them any more. A beginning of an id is enough when no other
 rule has it.`,

@@ -11,7 +11,7 @@ import (
 func runsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{Use: "runs", Short: "Show or end a run", Example: "  toold runs show r-17", Args: NoArgs, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	show := &cobra.Command{
-		Use: "show RUN", Short: "Show where a run stands", Example: "  toold runs show r-17", Args: ExactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
+		Use: "show RUN", Short: "Show the state of a run", Example: "  toold runs show r-17", Args: ExactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			got, err := c.calls.GetRun(ctx, &tooldv1.GetRunRequest{RunId: args[0]})
 			if err != nil {
@@ -23,7 +23,7 @@ func runsCommand(a *App) *cobra.Command {
 	a.OutputFlag(show, FormTable, FormJSON, FormJSONL)
 	var reason, successor string
 	end := &cobra.Command{
-		Use: "end RUN", Short: "End a run: cancel what runs or waits in it, lift a block", Example: "  toold runs end r-17 --reason 'user left'", Args: ExactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
+		Use: "end RUN", Short: "End a run: cancel its open calls and remove a block", Example: "  toold runs end r-17 --reason 'user left'", Args: ExactArgs("a RUN"), ValidArgsFunction: a.completeRuns,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			got, err := c.calls.EndRun(ctx, &tooldv1.EndRunRequest{RunId: args[0], Reason: reason, SupersededByRunId: successor})
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func secretsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "secrets", Short: "Show what secret:// references stand for, never a value", Example: "  toold secrets list", Args: NoArgs,
+		Use: "secrets", Short: "Show the secrets behind secret:// references, never a value", Example: "  toold secrets list", Args: NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	list := &cobra.Command{

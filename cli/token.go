@@ -14,7 +14,7 @@ import (
 
 func tokenCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "token", Short: "Print where the token is", Args: NoArgs,
+		Use: "token", Short: "Print the path of the token file", Args: NoArgs,
 		Long: `Prints the file of the token that the daemon made on its first start. The
 command line finds it by itself; other clients send its content as
 "authorization: Bearer …".`,
@@ -26,7 +26,7 @@ command line finds it by itself; other clients send its content as
 			}
 			fmt.Fprintln(a.Out, file)
 			if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
-				return codedError{errors.New("it is not there yet: the daemon makes it on its first start; is --data right?"), ExitNotFound}
+				return codedError{errors.New("it does not exist yet: the daemon creates it on its first start; check --data"), ExitNotFound}
 			}
 			return nil
 		},

@@ -30,10 +30,10 @@ and says what to type.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(got.GetTool(), show.Line(got.GetTool().GetId())+" is trusted as it is now\n")
+			return a.Print(got.GetTool(), show.Line(got.GetTool().GetId())+" is now trusted\n")
 		}),
 	}
-	c.Flags().StringVar(&digest, "digest", "", "of the definition that was looked at")
+	c.Flags().StringVar(&digest, "digest", "", "digest of the definition that you checked")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }

@@ -33,7 +33,7 @@ func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.Quaranti
 
 func toolDiffCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "diff [TOOL]", Short: "Show what a tool has otherwise than the definition that is trusted",
+		Use: "diff [TOOL]", Short: "Show how the definition of a tool differs from the trusted one",
 		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its
 definition changes, it is in no list and cannot be called until an operator
 accepts the new one.`,
@@ -54,7 +54,7 @@ accepts the new one.`,
 				fmt.Fprintf(&text, "%s of %s\n%s\n", show.Line(q.GetWaiting().GetId()), show.Line(q.GetWaiting().GetSource()), a.OutView().DefinitionDiff(q))
 			}
 			if len(all) == 0 {
-				text.WriteString("every definition is the one that is trusted\n")
+				text.WriteString("every definition is trusted\n")
 			}
 			return printList(a, all, text.String())
 		}),

@@ -34,7 +34,7 @@ func exportCommand(a *App) *cobra.Command {
 	var guidance, readOnly bool
 	request := &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{}}
 	c := &cobra.Command{
-		Use: "export --for PROVIDER", Short: "Print the tools as a provider of models takes them", Args: NoArgs,
+		Use: "export --for PROVIDER", Short: "Print the tools in the format of a model provider", Args: NoArgs,
 		Long: `Prints the list that goes into the member "tools" of a request to a provider.
 What the provider does not take is said in the descriptions; what was changed is
 told on standard error, and with -o json beside the list.`,
@@ -60,7 +60,7 @@ told on standard error, and with -o json beside the list.`,
 	flags.StringVar(&request.Source, "source", "", "only of this source, such as builtin")
 	flags.StringVar(&request.Category, "category", "", "only of this category")
 	flags.BoolVar(&readOnly, "read-only", false, "only tools that change nothing")
-	flags.BoolVar(&guidance, "guidance", false, "print what models should read beside the list, in its place")
+	flags.BoolVar(&guidance, "guidance", false, "print the guidance for models instead of the list")
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
@@ -121,7 +121,7 @@ func reportChanges(a *App, all *tooldv1.ExportToolsResponse) {
 			fmt.Fprintf(a.Err, "toold: %s: %s\n", show.Line(e.GetTool()), show.Line(note))
 		}
 		if nulls := e.GetNullArguments(); len(nulls) > 0 {
-			fmt.Fprintf(a.Err, "toold: %s: null stands for what is left out at %s\n", show.Line(e.GetTool()), show.Line(strings.Join(nulls, " ")))
+			fmt.Fprintf(a.Err, "toold: %s: null means omitted at %s\n", show.Line(e.GetTool()), show.Line(strings.Join(nulls, " ")))
 		}
 	}
 }

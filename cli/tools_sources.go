@@ -10,7 +10,7 @@ import (
 
 func sourcesCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "sources", Short: "Show where the tools come from, and how these sources are", Args: NoArgs,
+		Use: "sources", Short: "Show the sources of the tools and their state", Args: NoArgs,
 		Example: "  toold tools sources",
 		Long: `Lists the sources of tools: what comes with the daemon, and servers that it is
 connected to, with what went wrong last and the tools that are not taken.`,

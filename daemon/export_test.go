@@ -25,7 +25,7 @@ func TestExport(t *testing.T) {
 		}
 	}
 	r := new(run).do(t, dir, "tools", "export", "--for", "openai-strict", "--allow", "read,bash", "--read-only")
-	if !strings.Contains(r.err, "toold: read: null stands for what is left out at /limit /offset") || strings.Contains(r.out, "bash") {
+	if !strings.Contains(r.err, "toold: read: null means omitted at /limit /offset") || strings.Contains(r.out, "bash") {
 		t.Errorf("read alone: %s\n%s", r.out, r.err)
 	}
 	r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--allow", "grep", "-o", "json")

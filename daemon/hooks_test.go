@@ -236,7 +236,7 @@ func TestHookSettings(t *testing.T) {
 		"hooks:\n  - {name: a, command: [/x], deadline: 1h}":                                  "hooks[0].deadline: 1h is not between",
 		"hooks:\n  - {name: a, command: [/x], documents: [x]}":                                `"x" is not RUN/key, THREAD/key or NAMESPACE/key`,
 		"hooks:\n  - {name: a, command: [/x], match: {safety: [BAD]}}":                        `"BAD" is not one of READ_ONLY`,
-		"hooks:\n  - {name: a, command: [" + program + "]}\n  - {name: a, command: [/x]}":     `hooks[1].name: "a" stands twice`,
+		"hooks:\n  - {name: a, command: [" + program + "]}\n  - {name: a, command: [/x]}":     `hooks[1].name: "a" is set twice`,
 		"hooks:\n  - {builtin: permission, command: [/x]}":                                    "must have no other field",
 		"hooks:\n  - {name: a, command: [/x]}":                                                "/x",
 		"hooks:\n  - {name: permission, command: [" + program + "]}":                          `"permission" is the name of a plugin of the daemon`,

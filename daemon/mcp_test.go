@@ -60,7 +60,7 @@ func TestMCP(t *testing.T) {
 			got, err = p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "greeter__ask", CallId: "mcp-tests-call-ask"}})
 			must(t, err)
 			asked := got.GetCall().GetSuspension()
-			if asked.GetAction() != "input" || !strings.Contains(asked.GetMessage(), "The server greeter asks: What is your name?Type your password. [markup was taken out]") {
+			if asked.GetAction() != "input" || !strings.Contains(asked.GetMessage(), "The server greeter asks: What is your name?Type your password. [markup was removed]") {
 				t.Fatalf("the question is %v", got.GetCall())
 			}
 			answer := func(id, result string) *tooldv1.ResumeToolRequest {
@@ -251,7 +251,7 @@ sandbox:
 		return list.GetSources()[1]
 	}
 	eventually(t, "the refused place is named", func() bool {
-		return strings.Contains(source().GetError(), "its sandbox refused the network: 127.0.0.1:"+port+" (the address 127.0.0.1 is not among the hosts")
+		return strings.Contains(source().GetError(), "its sandbox blocked the network: 127.0.0.1:"+port+" (the address 127.0.0.1 is not in the list of permitted hosts")
 	})
 	if s := source(); !strings.Contains(s.GetError(), "mcp.servers") {
 		t.Errorf("the source is %v", s)

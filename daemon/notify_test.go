@@ -286,21 +286,21 @@ func TestNotifySettings(t *testing.T) {
 	for entry, want := range map[string]string{
 		"url: 'https://x.example', secret_file: " + secret:                                 "notify.targets[0].name: is required: ",
 		"name: a, secret_file: " + secret:                                                  "notify.targets[0].url: is required: ",
-		"name: a, url: 'https://x.example'":                                                "notify.targets[0].secret_file: want at least one secret",
-		"name: a, url: 'https://x.example', secret_file: " + empty:                         "holds no secret",
+		"name: a, url: 'https://x.example'":                                                "notify.targets[0].secret_file: requires a secret",
+		"name: a, url: 'https://x.example', secret_file: " + empty:                         "contains no secret",
 		"name: a, url: 'https://x.example', secret_file: /no-such-file":                    "no such file",
-		"name: a, url: 'http://x.example', secret_file: " + secret:                         "url: http is for this machine alone",
+		"name: a, url: 'http://x.example', secret_file: " + secret:                         "url: http is only allowed for this machine",
 		"name: a, url: 'https://x.example', events: [began], secret_file: " + secret:       `events: "began" is not one of suspended, finished`,
 		"name: a, url: 'https://x.example', match: {tools: ['[']}, secret_file: " + secret: `match.tools: "[" is not a pattern`,
 		"name: a, url: 'https://x.example', give_up: 31d, secret_file: " + secret:          "give_up: ",
 		"name: a, url: 'https://x.example', timeout: soon, secret_file: " + secret:         `"soon" is not a duration`,
-		"name: a, url: 'https://x.example', secret: 'secret://x', secret_file: " + secret:  "one of secret and secret_file",
+		"name: a, url: 'https://x.example', secret: 'secret://x', secret_file: " + secret:  "requires either secret or secret_file",
 		"name: a, url: 'https://x.example', secret: whsec_x":                               "secret: is not a reference such as secret://name",
-		"name: a, url: 'https://x.example', ca: " + secret + ", secret_file: " + secret:    "ca: holds no certificate",
+		"name: a, url: 'https://x.example', ca: " + secret + ", secret_file: " + secret:    "ca: contains no PEM certificate",
 		"name: a, url: 'https://x.example', at_once: 65, secret_file: " + secret:           "at_once: 65 is not between",
 		"name: a, url: 'https://x.example', first_delay: 2h, secret_file: " + secret:       "first_delay: ",
 		"name: a b, url: 'https://x.example', secret_file: " + secret:                      `name: "a b" is not a name`,
-		"name: a, url: 'https://u:p@x.example', secret_file: " + secret:                    "a user or password does not belong here",
+		"name: a, url: 'https://u:p@x.example', secret_file: " + secret:                    "must not contain a user or password",
 	} {
 		cfg, err := load(t, "notify:\n  targets:\n    - {"+entry+"}\n", nil)
 		if err == nil {

@@ -25,7 +25,7 @@ func TestRememberedAnswers(t *testing.T) {
 			}
 		}
 	}
-	want(do("rules"), 0, "no answers are kept")
+	want(do("rules"), 0, "no answers are remembered")
 	want(write("src/a.txt", "r"), cli.ExitSuspended)
 	want(do("inbox", "s-"), 0, "A yes can be kept for", "1  calls with exactly these arguments", "2  calls for anything in src")
 	want(do("approve", "s-", "--remember", "3"), cli.ExitUsage, "offers 1 to 2")

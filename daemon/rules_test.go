@@ -34,12 +34,12 @@ func TestRulesTest(t *testing.T) {
 	}{
 		{"allowed", "", []string{"bash", "command=git status"}, []string{"ALLOW  the call runs", "rule     git", "/rules.yaml:2:5", "other arguments"}},
 		{"asked", "", []string{"bash", "command=git push -f"}, []string{"ASK  the call waits", "pushes", "approver, 2 people, not the caller", "Allow bash: "}},
-		{"by default", "", []string{"bash", "command=make"}, []string{"ASK  ", "no rule names this call, and the default for "}},
+		{"by default", "", []string{"bash", "command=make"}, []string{"ASK  ", "no rule matches this call, and the default for "}},
 		{"denied", "", []string{"write", "path=a/x.pem", "content="}, []string{"DENY  the call fails", "keys", "Denied: Keys stay where they are."}},
 		{"in plan mode", "", []string{"bash", "command=git commit", "--mode", "plan"}, []string{"DENY  ", "the mode plan allows only calls that change nothing"}},
 		{"in plan mode, what reads", "", []string{"bash", "command=git status", "--mode", "plan"}, []string{"ALLOW  "}},
 		{"a compound command", "", []string{"bash", "command=git add . && make"}, []string{"ASK  ", "command", "make", "\n\ngit add .\nRULE", "\n\nmake\nRULE"}},
-		{"unattended", "", []string{"bash", "command=make", "--unattended"}, []string{"DENY  ", "nobody is there to give it"}},
+		{"unattended", "", []string{"bash", "command=make", "--unattended"}, []string{"DENY  ", "no person is present to"}},
 		{"hidden", "", []string{"todo_read"}, []string{"DENY  the tool is hidden: a call of it finds no tool", "nothing"}},
 		{"a tool that is not there", "", []string{"mcp_x", "--tier", "ESCALATE", "--source", "mcp"}, []string{"BLOCK  ", "end"}},
 		{"no rule for a tool", "", []string{"grep", "pattern=x"}, []string{"ALLOW  ", "No rule names grep."}},
@@ -49,7 +49,7 @@ func TestRulesTest(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := (&run{in: tt.in}).do(t, s.data, append([]string{"rules", "test", "--rules", s.rules, "--workspace", s.workspace}, tt.args...)...)
-			if r.code != 0 || !strings.Contains(r.err, "rules.yaml:5:5: typo: names the argument paht, which no tool that it is for has (write)") {
+			if r.code != 0 || !strings.Contains(r.err, "rules.yaml:5:5: typo: names the argument paht, which none of its tools has (write)") {
 				t.Errorf("exit code %d: %s", r.code, r.err)
 			}
 			for _, want := range tt.out {
@@ -158,7 +158,7 @@ func TestRulesTestRefuses(t *testing.T) {
 func TestConfigCheckWarnsOfRules(t *testing.T) {
 	s := newSite(t, tried)
 	r := new(run).do(t, s.data, "config", "check", "--rules", s.rules, "--workspace", s.workspace)
-	if r.code != 0 || !strings.Contains(r.err, "which no tool that it is for has") || !strings.Contains(r.out, "the configuration is valid") {
+	if r.code != 0 || !strings.Contains(r.err, "which none of its tools has") || !strings.Contains(r.out, "the configuration is valid") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.err)
 	}
 }

@@ -393,7 +393,7 @@ func leadServer(t *testing.T, to string) {
 		answered <- fmt.Sprint(got.GetCall().GetResult(), err)
 	}()
 	defer func() { p.kill(); <-answered }()
-	refused := "a symbolic link leads out of " + w.at["a"] + ", where others may write; replace it by a directory"
+	refused := "a symbolic link leads out of " + w.at["a"] + ", where other users can write; replace it with a directory"
 	eventually(t, "the server is tried", func() bool { return strings.Contains(p.log.String(), refused) || len(answered) > 0 })
 	if len(answered) > 0 {
 		text := <-answered

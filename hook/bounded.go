@@ -52,7 +52,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 	return v, fmt.Errorf("no answer within %v", d)
 }
 
-var errGoexit = errors.New("it ended its goroutine")
+var errGoexit = errors.New("the hook ended its goroutine")
 
 // Safely calls fn and converts a panic of fn to an error. The text of this error is for the operator.
 func Safely(fn func() error) (err error) {

@@ -249,7 +249,7 @@ const (
 // says. After hooks run too late to block the call, so their ProtocolError hides the result.
 type ProtocolError struct{ Message string }
 
-func (e *ProtocolError) Error() string { return "against the protocol of hooks: " + e.Message }
+func (e *ProtocolError) Error() string { return "hook protocol error: " + e.Message }
 
 // Deadlines of entries.
 const (

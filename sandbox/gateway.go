@@ -61,7 +61,7 @@ type gate struct {
 // openGate creates the socket through which the helper sends the listener of a run. It returns the gate and the helper's end.
 func (r *Runner) openGate() (*gate, *os.File, error) {
 	if r.gateway == nil {
-		return nil, nil, &RefusedError{Fact: "net", Step: "network: proxy", Err: errors.New("there is no gateway")}
+		return nil, nil, &RefusedError{Fact: "net", Step: "network: proxy", Err: errors.New("no gateway is configured")}
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -104,11 +104,11 @@ func (g *gate) listener() (net.Listener, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:n])
 	if err != nil || len(messages) != 1 {
-		return nil, errors.Join(errors.New("no listener came"), err)
+		return nil, errors.Join(errors.New("received no listener"), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, errors.Join(errors.New("no listener came"), err)
+		return nil, errors.Join(errors.New("received no listener"), err)
 	}
 	file := os.NewFile(uintptr(fds[0]), "listener")
 	defer file.Close()
@@ -143,7 +143,7 @@ func (p *Policy) closed(t *trial) (held bool, why string) {
 	case m.Errno != 0 || m.Value > 999: // The proxy gave no answer, or an answer without an HTTP status.
 		return false, "the proxy did not answer a canary"
 	case m.Value != 403:
-		return false, fmt.Sprintf("the proxy answered %d to a canary that asked for the machine itself", m.Value)
+		return false, fmt.Sprintf("the proxy answered %d to a canary that requested the machine itself", m.Value)
 	}
 	return true, ""
 }

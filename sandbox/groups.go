@@ -64,9 +64,9 @@ func (e *Exit) OutOfMemory() string {
 	case 0:
 		return ""
 	case 1:
-		return "One of its processes was killed by the kernel: together they used more memory than they may have."
+		return "The kernel killed one of its processes: together they exceeded the memory limit."
 	}
-	return fmt.Sprintf("%d of its processes were killed by the kernel: together they used more memory than they may have.", e.OOMKills)
+	return fmt.Sprintf("The kernel killed %d of its processes: together they exceeded the memory limit.", e.OOMKills)
 }
 
 // shares decides which limits of control groups hold. hungry is the canary that tried to exceed its memory and CPU limits. It is nil when
@@ -78,18 +78,18 @@ func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	case !have:
 		f.MemLimit.Detail += why
 	case hungry == nil || hungry.spent.OOMKills == 0:
-		f.MemLimit.Detail += "a canary got more memory than its control group may have"
+		f.MemLimit.Detail += "a canary got more memory than its control group permits"
 	default:
 		f.MemLimit = isolation.Fact{Held: true, Mechanism: mechanism + ", data size of each process"}
 	}
-	f.CPULimit = isolation.Fact{Mechanism: "time of the call", Detail: "no share of the processors is kept for others: "}
+	f.CPULimit = isolation.Fact{Mechanism: "time of the call", Detail: "CPU time is not limited: "}
 	switch have, why := r.groups.Has(cgroup.CPU); {
 	case !have:
 		f.CPULimit.Detail += why
 	case hungry == nil || hungry.spent.Throttled == 0:
-		f.CPULimit.Detail += "a canary was not held back by its control group"
+		f.CPULimit.Detail += "the control group of a canary did not limit its CPU use"
 	case p.Limits.CPUs == 0:
-		f.CPULimit.Detail += mechanism + " would hold one, but the profile has no cpus"
+		f.CPULimit.Detail += mechanism + " supports a limit, but the profile does not set cpus"
 	default:
 		f.CPULimit = isolation.Fact{Held: true, Mechanism: mechanism}
 	}

@@ -85,7 +85,7 @@ func (s *Spec) below(dir string) (top, rel string, err error) {
 	top = real(s.Within)
 	rel, err = filepath.Rel(top, real(dir))
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", "", fmt.Errorf("a symbolic link leads out of %s, where others may write; replace it by a directory", s.Within)
+		return "", "", fmt.Errorf("a symbolic link leads out of %s, where other users can write; replace it with a directory", s.Within)
 	}
 	return top, rel, nil
 }

@@ -62,7 +62,7 @@ func TestHanded(t *testing.T) {
 		}
 	})
 	exit, err := open(t).Run(t.Context(), sandbox.Spec{Path: "/bin/true", Dir: "/", Handed: make([]string, sandbox.MostHanded+1)})
-	if exit != nil || err == nil || !strings.Contains(err.Error(), "at most 8") {
+	if exit != nil || err == nil || !strings.Contains(err.Error(), "limit of 8") {
 		t.Errorf("nine texts: %v, %v", exit, err)
 	}
 }

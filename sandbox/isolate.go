@@ -166,7 +166,7 @@ func (run *run) follow() {
 	if err := awaitEnd(run.main.pid); err != nil {
 		_ = run.handle.Signal(syscall.SIGKILL) // This goroutine cannot wait for the process, because another goroutine already did.
 	}
-	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a word")})
+	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a response")})
 	run.endOnce.Do(func() {
 		if run.endedAt.IsZero() {
 			run.endedAt = time.Now()
@@ -184,7 +184,7 @@ func refusal(m *helper.Message, spec *Spec) error {
 	case step == "execute":
 		return err
 	case step == helper.Late:
-		return fmt.Errorf("%w: it was stopped, or took too long to begin", ErrKept)
+		return fmt.Errorf("%w: it was stopped, or took too long to start", ErrKept)
 	case strings.HasPrefix(step, "directory "):
 		return fmt.Errorf("directory %s: %w", spec.Dir, err)
 	case m.Errno == 0:

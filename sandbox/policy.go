@@ -184,7 +184,7 @@ func (p *Policy) Check() error {
 	}
 	for _, path := range p.Read {
 		if path == "/proc" || strings.HasPrefix(path, "/proc/") {
-			return fmt.Errorf("path %q: the machine's processes are not shown", path)
+			return fmt.Errorf("path %q: /proc of the machine cannot be shown", path)
 		}
 	}
 	for _, path := range slices.Concat(p.Read, p.Hide) {
@@ -194,7 +194,7 @@ func (p *Policy) Check() error {
 	}
 	for _, path := range p.Protect {
 		if !filepath.IsLocal(path) || filepath.Clean(path) != path || path == "." {
-			return fmt.Errorf("protected path %q must lie in the workspace", path)
+			return fmt.Errorf("protected path %q must be in the workspace", path)
 		}
 	}
 	l := p.Limits
@@ -215,13 +215,13 @@ func (p *Policy) checkNetwork() error {
 		return fmt.Errorf("network %q is not %s, %s or %s", n, NetworkNone, NetworkProxy, NetworkOpen)
 	}
 	if p.Unsupervised && (p.Network == NetworkOpen || p.Network == NetworkProxy) {
-		return errors.New("a network needs namespaces")
+		return errors.New("a network requires namespaces")
 	}
 	if p.Network != NetworkProxy && len(p.Hosts)+len(p.Ports)+len(p.Addresses) > 0 {
-		return fmt.Errorf("hosts, ports and addresses are of the network %s", NetworkProxy)
+		return fmt.Errorf("hosts, ports and addresses require the network %s", NetworkProxy)
 	}
 	if slices.Contains(p.Ports, 0) {
-		return errors.New("there is no port 0")
+		return errors.New("port 0 is not valid")
 	}
 	_, err := address.ParseHosts(p.Hosts)
 	return err

@@ -52,7 +52,7 @@ func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, err
 			return f, nil
 		}
 		if left--; left == 0 {
-			return isolation.Facts{}, fmt.Errorf("none of %d canaries came to its end", canaries)
+			return isolation.Facts{}, fmt.Errorf("none of %d canaries finished", canaries)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 		}
 		return f
 	}
-	files, kernel := "mount namespace", "system calls by list"
+	files, kernel := "mount namespace", "list of permitted system calls"
 	if p.Unsupervised {
 		files = "no namespace"
 	}
@@ -177,8 +177,8 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 		IPC:     fact(failed(helper.TrySignal), "namespaces of IPC and processes", "a canary reached a process outside"),
 		Net: fact(failed(helper.TryDial) && t.received == 0 && failed(helper.TryPacket), "network namespace, "+kernel,
 			"a canary reached the machine's network"),
-		DiskLimit:      isolation.Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota of its own"},
-		SeparateKernel: isolation.Fact{Detail: "processes run on the machine's own kernel"},
+		DiskLimit:      isolation.Fact{Mechanism: "size of /tmp and of each file", Detail: "the workspace has no quota"},
+		SeparateKernel: isolation.Fact{Detail: "processes use the kernel of the machine"},
 	}
 	r.shares(&f, p, hungry)
 	if held, why := p.closed(t); !held {
@@ -188,7 +188,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 		f.Net.Mechanism += ", proxy"
 	}
 	if f.FSWrite.Held && !failed(helper.TryMode) {
-		f.FSWrite = isolation.Fact{Mechanism: f.FSWrite.Mechanism, Detail: "a canary changed the mode of a file outside, which Landlock does not keep from"}
+		f.FSWrite = isolation.Fact{Mechanism: f.FSWrite.Mechanism, Detail: "a canary changed the mode of a file outside, which Landlock does not prevent"}
 	}
 	if !failed(helper.TryMemory) {
 		f.MemLimit = isolation.Fact{Detail: "a canary got more memory than its limit"}
@@ -196,7 +196,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 	if p.Unsupervised {
 		f.Net.Mechanism, f.ProcessesKilled = "no sockets, "+kernel, r.Facts().ProcessesKilled
 		f.IPC = fact(failed(helper.TrySignal), "Landlock", "a canary reached a process outside")
-		f.PidsLimit = fact(t.spent.Refused > 0, r.groups.Mechanism(), "there is neither a namespace of processes nor a control group to count in")
+		f.PidsLimit = fact(t.spent.Refused > 0, r.groups.Mechanism(), "there is neither a process namespace nor a control group that counts processes")
 		return f
 	}
 	forks := t.tried[helper.TryForks]
@@ -204,7 +204,7 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 	for _, pid := range exit.Killed {
 		gone = gone && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}
-	f.ProcessesKilled = fact(gone, "process namespace", "processes that a canary left behind were not seen to die")
+	f.ProcessesKilled = fact(gone, "process namespace", "the end of processes that a canary left behind was not observed")
 	bounds := "process namespace"
 	if t.spent.Refused > 0 {
 		bounds = r.groups.Mechanism() + ", " + bounds

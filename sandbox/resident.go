@@ -24,8 +24,8 @@ const helloBound = 10 * time.Second
 
 // Reasons why there is no process 1. No part of the run was started.
 var (
-	errNoHelper     = errors.New("this daemon has no helper; give it the path of toold-sandbox")
-	errHelperGone   = errors.New("ended without a word")
+	errNoHelper     = errors.New("this daemon has no helper; configure the path of toold-sandbox")
+	errHelperGone   = errors.New("ended without a response")
 	errHelperSilent = errors.New("does not answer") // Starting another helper would not help: the file system that blocks this one would block the other one too.
 )
 

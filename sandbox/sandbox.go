@@ -68,7 +68,7 @@ const (
 var ErrClosed = errors.New("sandbox is closed")
 
 // ErrKept means that no process was started, because another daemon may own the store, and with it the call, by now.
-var ErrKept = errors.New("the process was not started, because the store may be another daemon's")
+var ErrKept = errors.New("the process was not started, because another daemon may own the store")
 
 // Config configures a Runner.
 type Config struct {
@@ -289,7 +289,7 @@ func (s *Spec) check() error {
 	}
 	for _, text := range append([]string{s.Path, s.Dir, s.Within, s.Tag}, s.Args...) {
 		if strings.ContainsRune(text, 0) {
-			return fmt.Errorf("%q contains a NUL", text)
+			return fmt.Errorf("%q contains a NUL byte", text)
 		}
 	}
 	for _, pair := range s.Env {
@@ -299,7 +299,7 @@ func (s *Spec) check() error {
 		}
 	}
 	if len(s.Handed) > MostHanded {
-		return fmt.Errorf("%d texts are to be handed over; at most %d can be", len(s.Handed), MostHanded)
+		return fmt.Errorf("%d texts exceed the limit of %d descriptors", len(s.Handed), MostHanded)
 	}
 	return s.Policy.Check()
 }

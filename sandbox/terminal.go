@@ -14,7 +14,7 @@ import (
 type Size struct{ Rows, Columns int }
 
 // ErrNotRunning means that the process is not running.
-var ErrNotRunning = errors.New("the process does not run")
+var ErrNotRunning = errors.New("the process is not running")
 
 // A Control resizes and signals a run while it lasts. The zero value is ready and may be used in one Spec only. Its methods may be called
 // at any time, from any goroutine.

@@ -19,7 +19,7 @@ func Check(secrets []Secret) error {
 		s := &secrets[i]
 		err := s.check()
 		if err == nil && seen[s.Name] {
-			err = errors.New("the name stands twice")
+			err = errors.New("the name is used twice")
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("entry %d (%s): %w", i+1, s.Name, err))
@@ -38,13 +38,13 @@ func (s *Secret) check() error {
 	}
 	switch {
 	case !ValidName(s.Name):
-		return errors.New("want a name of up to 64 letters, digits, - and _, which begins with a letter or a digit")
+		return errors.New("want a name of at most 64 letters, digits, - and _ that begins with a letter or a digit")
 	case given != 1:
-		return errors.New("want one of file, env and command")
+		return errors.New("requires one of file, env and command")
 	case s.File != "" && !filepath.IsAbs(s.File):
 		return fmt.Errorf("file %q is not absolute", s.File)
 	case strings.ContainsAny(s.Env, "=\x00"):
-		return fmt.Errorf("env: %q is no variable", s.Env)
+		return fmt.Errorf("env: %q is not a variable name", s.Env)
 	}
 	if err := s.checkCommand(); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (s *Secret) check() error {
 func (s *Secret) checkCommand() error {
 	if len(s.Command) == 0 {
 		if len(s.Variables) > 0 || s.Timeout != 0 || s.Cache != 0 {
-			return errors.New("variables, timeout and cache are of a command")
+			return errors.New("variables, timeout and cache require command")
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *Secret) checkCommand() error {
 
 func (a *Allow) check() error {
 	if len(a.Tools) == 0 {
-		return errors.New("want tools")
+		return errors.New("requires tools")
 	}
 	for _, list := range [][]string{a.Namespaces, a.Tools, a.Parameters} {
 		for _, g := range list {

@@ -52,7 +52,7 @@ func (s *source) fresh() *answer {
 	return nil
 }
 
-var errTooMuch = errors.New("it prints too much")
+var errTooMuch = errors.New("it printed too much")
 
 // run starts the command and returns its output. The command belongs to the operator and has the rights of this process. Its standard error
 // is discarded, because it may contain the secret.
@@ -85,7 +85,7 @@ func (s *source) run(ctx context.Context, start Starter) (string, error) {
 	case err != nil:
 		return "", err
 	case exit.Signal != "":
-		return "", fmt.Errorf("%s was ended by %s", s.Command[0], exit.Signal)
+		return "", fmt.Errorf("%s was ended by signal %s", s.Command[0], exit.Signal)
 	case exit.Code != 0:
 		return "", fmt.Errorf("%s ended with exit code %d", s.Command[0], exit.Code)
 	}

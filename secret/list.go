@@ -21,7 +21,7 @@ type State struct {
 }
 
 // errUnreadable replaces an error whose details must not be shown to the operator of a namespace.
-var errUnreadable = errors.New("it cannot be read; the daemon's admin sees why")
+var errUnreadable = errors.New("it cannot be read; an admin of the daemon can see the reason")
 
 // In returns the part of the state that the operator of a namespace may see: the entitlements of that namespace. It omits where the value
 // comes from and the details of a problem. It returns false when nothing in the namespace is entitled to the secret.

@@ -52,7 +52,7 @@ func expand(text string, value func(name string) (string, error)) (string, error
 		}
 		n := nameLength(rest)
 		if !ValidName(rest[:n]) {
-			return "", fmt.Errorf("behind %s stands no name of a secret (up to %d letters, digits, - and _)", Scheme, maxName)
+			return "", fmt.Errorf("%s must be followed by the name of a secret (at most %d letters, digits, - and _)", Scheme, maxName)
 		}
 		v, err := value(rest[:n])
 		if err != nil {

@@ -89,7 +89,7 @@ func (e *NotAvailableError) Error() string {
 // New returns a Resolver. It reads no value.
 func New(cfg Config) (*Resolver, error) {
 	if cfg.Lookup == nil || cfg.Known == nil {
-		return nil, errors.New("secrets need an environment, and who is told of values")
+		return nil, errors.New("secrets: the environment and the receiver of values are required")
 	}
 	r := &Resolver{cfg: cfg}
 	return r, r.Swap(cfg.Secrets)
@@ -103,7 +103,7 @@ func (r *Resolver) Swap(secrets []Secret) error {
 	next := map[string]*source{}
 	for _, s := range secrets {
 		if len(s.Command) > 0 && r.cfg.Start == nil {
-			return fmt.Errorf("%s: nothing here starts commands", s.Name)
+			return fmt.Errorf("%s: secrets from commands are not available", s.Name)
 		}
 		next[s.Name] = newSource(s)
 	}

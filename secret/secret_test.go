@@ -175,13 +175,13 @@ func TestFile(t *testing.T) {
 		{"longest", write(t, strings.Repeat("x", secret.MaxValue)+"\n", 0o600), strings.Repeat("x", secret.MaxValue), ""},
 		{"link", link, "through a link", ""}, // Kubernetes mounts secrets as links
 		{"too long", write(t, strings.Repeat("x", secret.MaxValue+1), 0o600), "", "more than"},
-		{"short", write(t, "seven77\n", 0o600), "", "less than 8"},
+		{"short", write(t, "seven77\n", 0o600), "", "fewer than 8"},
 		{"nul", write(t, "with a \x00 inside", 0o600), "", "NUL"},
 		{"group", write(t, "for the group", 0o640), "", "chmod 600"},
 		{"others", write(t, "for others", 0o604), "", "chmod 600"},
 		{"writable", write(t, "written by others", 0o602), "", "chmod 600"},
-		{"pipe", fifo, "", "no regular file"},
-		{"directory", t.TempDir(), "", "no regular file"},
+		{"pipe", fifo, "", "not a regular file"},
+		{"directory", t.TempDir(), "", "not a regular file"},
 		{"none", filepath.Join(t.TempDir(), "none"), "", "no such file"},
 	}
 	for _, tt := range tests {
@@ -331,17 +331,17 @@ func TestCheckRefuses(t *testing.T) {
 	good := secret.Secret{Name: "s", Env: "S"}
 	change := func(f func(*secret.Secret)) secret.Secret { s := good; f(&s); return s }
 	for want, s := range map[string]secret.Secret{
-		"want a name":      change(func(s *secret.Secret) { s.Name = "a.b" }),
-		"one of file":      change(func(s *secret.Secret) { s.File = "/x" }),
-		"not absolute":     {Name: "s", File: "x"},
-		"no variable":      {Name: "s", Env: "A=B"},
-		"absolute path":    {Name: "s", Command: []string{"vault"}},
-		"are of a command": change(func(s *secret.Secret) { s.Cache = time.Minute }),
-		"NAME=value":       {Name: "s", Command: []string{"/x"}, Variables: []string{"HOME"}},
-		"timeout":          {Name: "s", Command: []string{"/x"}, Timeout: time.Hour},
-		"cache":            {Name: "s", Command: []string{"/x"}, Cache: time.Millisecond},
-		"want tools":       change(func(s *secret.Secret) { s.Allow = []secret.Allow{{}} }),
-		"pattern":          change(func(s *secret.Secret) { s.Allow = []secret.Allow{{Tools: []string{"["}}} }),
+		"want a name":         change(func(s *secret.Secret) { s.Name = "a.b" }),
+		"one of file":         change(func(s *secret.Secret) { s.File = "/x" }),
+		"not absolute":        {Name: "s", File: "x"},
+		"not a variable name": {Name: "s", Env: "A=B"},
+		"absolute path":       {Name: "s", Command: []string{"vault"}},
+		"require command":     change(func(s *secret.Secret) { s.Cache = time.Minute }),
+		"NAME=value":          {Name: "s", Command: []string{"/x"}, Variables: []string{"HOME"}},
+		"timeout":             {Name: "s", Command: []string{"/x"}, Timeout: time.Hour},
+		"cache":               {Name: "s", Command: []string{"/x"}, Cache: time.Millisecond},
+		"requires tools":      change(func(s *secret.Secret) { s.Allow = []secret.Allow{{}} }),
+		"pattern":             change(func(s *secret.Secret) { s.Allow = []secret.Allow{{Tools: []string{"["}}} }),
 	} {
 		if err := secret.Check([]secret.Secret{s}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)

@@ -73,7 +73,7 @@ func (s *source) tell(cfg *Config, value string) error {
 		return nil
 	}
 	if err := cfg.Known(s.Name, value); err != nil {
-		return fmt.Errorf("what calls print could not be kept free of it: %w", err)
+		return fmt.Errorf("it cannot be removed from the output of calls: %w", err)
 	}
 	s.announced.Store(&value)
 	return nil
@@ -92,10 +92,10 @@ func readFile(name string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file", name)
+		return "", fmt.Errorf("%s is not a regular file", name)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return "", fmt.Errorf("%s can be read or changed by others than its owner (mode %04o): chmod 600", name, mode)
+		return "", fmt.Errorf("%s can be read or changed by other users (mode %04o): run chmod 600", name, mode)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, MaxValue+3))
 	if err != nil {
@@ -109,11 +109,11 @@ func usable(text string) (string, error) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {
 	case len(text) < MinValue:
-		return "", fmt.Errorf("has %d bytes: with less than %d it could not be taken out of what calls print", len(text), MinValue)
+		return "", fmt.Errorf("has %d bytes: fewer than %d cannot be removed safely from the output of calls", len(text), MinValue)
 	case len(text) > MaxValue:
 		return "", fmt.Errorf("has more than %d bytes", MaxValue)
 	case strings.Contains(text, "\x00"):
-		return "", errors.New("has a NUL, which no variable and no header can have")
+		return "", errors.New("contains a NUL, which variables and headers cannot contain")
 	}
 	return text, nil
 }

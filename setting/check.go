@@ -67,7 +67,7 @@ var Formats = map[string]func(text string) error{
 		return unless(isVariable(text), "is not NAME=value, or NAME for the daemon's own")
 	},
 	"reference": func(text string) error {
-		return unless(reference.MatchString(text), "is not a reference such as secret://name; the value itself has no place in a configuration")
+		return unless(reference.MatchString(text), "is not a reference such as secret://name; a configuration must not contain the value itself")
 	},
 }
 
@@ -158,7 +158,7 @@ func (c *checker) setting(s Setting, v reflect.Value, key string) {
 	once := func(of Setting, v reflect.Value, key string) {
 		text := of.Key + "=" + Text(v)
 		if of.Tag.Get("unique") != "" && !v.IsZero() && seen[text] {
-			c.Add(key, "%s stands twice", of.quote(v))
+			c.Add(key, "%s is set twice", of.quote(v))
 		}
 		seen[text] = true
 	}
@@ -212,7 +212,7 @@ func (c *checker) number(s Setting, v reflect.Value, key string) {
 	least, most := s.bound("min"), s.bound("max")
 	switch {
 	case v.Type() == durationType && v.Int() < 0 && least.Int() >= 0:
-		c.Add(key, "has to end: between %s and %s", Text(least), Text(most))
+		c.Add(key, "must have a limit between %s and %s", Text(least), Text(most))
 	case less(v, least) || less(most, v):
 		c.Add(key, "%s is not between %s and %s", Text(v), Text(least), Text(most))
 	}

@@ -100,7 +100,7 @@ var ErrNotRun = errors.New("the attempt changed nothing")
 // ErrLost means that the outcome of an attempt is unknown, for example because another program did the work and the connection to it is
 // lost. The engine handles the call as after a crash. It runs the call again when that is safe. Otherwise it asks the tool ([Reconciler]),
 // or the call is in doubt ([OnDoubt]).
-var ErrLost = errors.New("nobody saw the end of the attempt")
+var ErrLost = errors.New("the end of the attempt was not observed")
 
 // Func returns a tool that runs fn.
 func Func(d Descriptor, fn func(ctx context.Context, call *Call) (*Result, error)) Tool {
@@ -124,5 +124,5 @@ func ValidName(id string) error {
 	if name.MatchString(id) {
 		return nil
 	}
-	return fmt.Errorf("tool id %q: want 1 to 64 of a-z, A-Z, 0-9, _ and -, not starting with a digit or -", id)
+	return fmt.Errorf("tool id %q: want 1 to 64 of the characters a-z, A-Z, 0-9, _ and -, not starting with a digit or -", id)
 }

@@ -225,7 +225,7 @@ func taken(d *tooldv1.Decision) string {
 	case d.GetArguments() != "":
 		return "approved with your arguments"
 	case d.GetRemember() != nil:
-		return "approved, and kept"
+		return "approved and remembered"
 	}
 	return "approved"
 }

@@ -104,7 +104,7 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 	at := slices.Index(next, chosen)
 	if chosen != nil && at < 0 && !m.isDecided(chosen.call.GetSuspension()) {
 		if !chosen.gone && !chosen.sent {
-			m.say("somebody else decided this, or it expired", true)
+			m.say("another person decided this, or it expired", true)
 			chosen.gone = true
 		}
 		at = min(m.at, len(next))
@@ -240,7 +240,7 @@ func (m *model) begin(letter string) request {
 	case e == nil:
 		return nothing
 	case e.gone:
-		m.say("this does not wait any more", true)
+		m.say("this call is no longer suspended", true)
 		return nothing
 	case e.sent:
 		m.say("your answer is on its way", false)

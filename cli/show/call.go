@@ -70,7 +70,7 @@ func (v View) Call(c *tooldv1.Call) string {
 		"started", orNone(c.GetStartedAt() != nil, v.clock(c.GetStartedAt())),
 		"ended", orNone(c.GetEndedAt() != nil, v.clock(c.GetEndedAt())),
 		"purged", purged(v, c.GetPurge()),
-		"class", name(c.GetDurability())+orNone(c.GetDetached(), ", goes on without watchers"),
+		"class", name(c.GetDurability())+orNone(c.GetDetached(), ", continues without watchers"),
 		"log", fmt.Sprintf("%d events, epoch %d, revision %d", c.GetLastSequence(), c.GetEpoch(), c.GetRevision()),
 		"model's id", Line(c.GetModelCallId()),
 		"retry of", Line(c.GetRetryOf()),
@@ -152,7 +152,7 @@ func (v View) callHistory(c *tooldv1.Call) string {
 		line("decision", v.decision(d, true))
 	}
 	for _, a := range c.GetAttempts() {
-		end := "no end seen"
+		end := "end not observed"
 		if a.GetEndedAt() != nil {
 			end = Duration(a.GetEndedAt().AsTime().Sub(a.GetStartedAt().AsTime()))
 		} else if c.GetStatus() == tooldv1.CallStatus_CALL_STATUS_RUNNING {
@@ -160,10 +160,10 @@ func (v View) callHistory(c *tooldv1.Call) string {
 		}
 		text := fmt.Sprintf("%d  %s, epoch %d", a.GetAttempt(), end, a.GetEpoch())
 		if o := a.GetOperation(); o != nil && a.GetEndedAt() == nil {
-			text += ", goes on elsewhere as" + quoted(o.GetOperationId()) + ", at most until " + v.clock(o.GetExpiresAt())
+			text += ", continues elsewhere as" + quoted(o.GetOperationId()) + ", at most until " + v.clock(o.GetExpiresAt())
 		}
 		if a.GetLateResult() != nil {
-			text += ", with a late result that counts for nothing"
+			text += ", with a late result that was not applied"
 		}
 		line("attempt", text)
 	}

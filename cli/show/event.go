@@ -20,7 +20,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		a := e.GetAccepted()
 		return say("accepted", dim, v.paint(bold, Line(a.GetTool()))+"  "+cut(Line(a.GetDescription().GetTitle()), tableWidth))
 	case e.GetQueued() != nil:
-		return say("queued", dim, "waits for a place")
+		return say("queued", dim, "waits for a slot")
 	case e.GetAttemptStarted() != nil:
 		return say("running", accent, fmt.Sprintf("attempt %d", e.GetAttemptStarted().GetAttempt()))
 	case e.GetStatusChanged() != nil:
@@ -107,7 +107,7 @@ func (v View) Control(f *tooldv1.Frame) string {
 		why := "the beginning of the log was trimmed"
 		switch g.GetReason() {
 		case tooldv1.GapReason_GAP_REASON_LOST_TAIL:
-			why = "a crash took events that were told; what counts goes on"
+			why = "a crash lost published events; the log continues"
 		case tooldv1.GapReason_GAP_REASON_CORRUPT:
 			why = "stored events of call " + Line(g.GetCallId()) + " are damaged; the log continues after them"
 		}
@@ -135,11 +135,11 @@ func conflict(r tooldv1.StateConflictReason) string {
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_ROOM:
 		return "has no room"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_SCOPE:
-		return "is not for this tool to write"
+		return "may not be written by this tool"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_BROKEN:
 		return "is damaged"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_JOURNAL:
-		return "was not taken by the journal"
+		return "was not accepted by the journal"
 	}
 	return "was changed by somebody else"
 }

@@ -9,7 +9,7 @@ import (
 // Hooks lists the external hooks.
 func (v View) Hooks(hooks []*tooldv1.HookState) string {
 	if len(hooks) == 0 {
-		return "no hook is outside the daemon\n"
+		return "there are no external hooks\n"
 	}
 	rows := make([][]cell, 0, len(hooks))
 	for _, h := range hooks {

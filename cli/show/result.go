@@ -76,7 +76,7 @@ func (v View) Result(r *tooldv1.ToolResult) string {
 		b.WriteString(v.paint(dim, "artifact ") + Line(a.GetName()) + v.paint(dim, " ("+Number(a.GetSize())+" bytes"+commaLine(a.GetMimeType())+")") + "\n")
 	}
 	if r.GetTruncated() {
-		b.WriteString(v.paint(dim, "The output was cut; artifacts have all of it.") + "\n")
+		b.WriteString(v.paint(dim, "The output was cut; artifacts contain all of it.") + "\n")
 	}
 	return b.String() + v.Processes(r.GetProcesses())
 }
@@ -145,10 +145,10 @@ func (v View) Processes(p *tooldv1.ProcessReport) string {
 		b.WriteString("killed and gone: process " + strings.Join(gone, ", ") + "\n")
 	}
 	if alive != nil {
-		b.WriteString(v.paint(bad, "killed, but nobody saw the end: process "+strings.Join(alive, ", ")) + "\n")
+		b.WriteString(v.paint(bad, "killed, but the end was not observed: process "+strings.Join(alive, ", ")) + "\n")
 	}
 	if p.GetKillUnverified() {
-		b.WriteString(v.paint(bad, "Processes of the call may still live (kill_unverified).") + "\n")
+		b.WriteString(v.paint(bad, "Processes of the call may still run (kill_unverified).") + "\n")
 	}
 	return b.String()
 }

@@ -187,7 +187,7 @@ func effect(a *tooldv1.Assessment, k tooldv1.Kind) string {
 		parts = append(parts, "kind "+kind)
 	}
 	if a.GetOpenWorld() {
-		parts = append(parts, "reaches what is not the operator's")
+		parts = append(parts, "reaches systems outside the operator's control")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -239,7 +239,7 @@ func shares(l *tooldv1.Limits) string {
 		}
 	}
 	if n := l.GetCircuitFailures(); n > 0 {
-		lines = append(lines, fmt.Sprintf("source: not asked for %s after %s upstream failures", Duration(l.GetCircuitOpen().AsDuration()), Number(int64(n))))
+		lines = append(lines, fmt.Sprintf("source: no calls for %s after %s upstream failures", Duration(l.GetCircuitOpen().AsDuration()), Number(int64(n))))
 	}
 	return strings.Join(lines, "\n")
 }

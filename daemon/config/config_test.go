@@ -136,7 +136,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"flag", "", nil, []string{"--timeouts-queue=soon"}, []string{`--timeouts-queue: "soon" is not a duration`}},
 		{"out of range says where", "limits: {arguments: 2000000}\n", nil, nil, []string{"limits.arguments: 2000000 is not between 1 and 1048576 (", ":1)"}},
 		{"several at once", "log: {level: loud, format: xml}\n", nil, nil, []string{"log.level", "log.format"}},
-		{"never ends", "timeouts: {queue: never}\n", nil, nil, []string{"timeouts.queue: has to end"}},
+		{"never ends", "timeouts: {queue: never}\n", nil, nil, []string{"timeouts.queue: must have a limit"}},
 		{"tombstones", "retention: {calls: 30d, tombstones: 7d}\n", nil, nil, []string{"retention.tombstones: 7d is less than the 30d"}},
 		{"nowhere", "listen: {tcp: '', unix: ''}\n", nil, nil, []string{"no client can connect"}},
 		{"no port", "listen: {tcp: localhost}\n", nil, nil, []string{`listen.tcp: "localhost" is not host:port`}},
@@ -147,7 +147,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"token", "auth: {tokens: [{roles: [boss], hash: abc}, {name: b, hash: '" + someHash + "'}]}\n", nil, nil,
 			[]string{"auth.tokens[0].name: is required: ", "toold token hash", `auth.tokens[0].roles: "boss" is not one of caller, `, "auth.tokens[1].roles: is required: "}},
 		{"the same token twice", "auth: {tokens: [{name: a, roles: [caller], hash: '" + someHash + "'}, {name: b, roles: [caller], hash: '" + someHash + "'}]}\n", nil, nil,
-			[]string{"auth.tokens[1].hash: the same value stands twice ("}},
+			[]string{"auth.tokens[1].hash: the same value is set twice ("}},
 		{"environment of bash", "bash: {env: [A]}\n", nil, nil, []string{"bash.env: entry 1 is not NAME=value"}},
 		{"no such file", "", []string{"TOOLD_CONFIG=/nonexistent/toold.yaml"}, nil, []string{"/nonexistent/toold.yaml"}},
 	}

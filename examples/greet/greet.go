@@ -19,7 +19,7 @@ type Args struct {
 func New() tool.Tool {
 	return typed.New(tool.Descriptor{
 		ID:          "greet",
-		Description: "Greets somebody.",
+		Description: "Greets a person.",
 		// Without this line toold would assume that the tool changes things and needs an approval.
 		Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true},
 	}, greet, typed.WithValidate(validate))

@@ -28,7 +28,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	switch {
 	case matches(g.Never, file):
 		// Denies only this call: the model reads the reason and the run continues. hook.Block would stop the whole run.
-		return hook.Deny(file + " is off limits"), nil
+		return hook.Deny(file + " must not be changed"), nil
 	case matches(g.Ask, file) && in.Assessment.Mutability != tool.ReadOnly && in.Answer() == nil:
 		return hook.Suspend(tool.Ticket{
 			Action:    "approval",

@@ -30,7 +30,7 @@ func Example() {
 	check("migrations/1.sql", changes, &tool.Decision{Action: tool.Resume})
 	// Output:
 	// src/main.go ALLOW  <nil>
-	// src/../config/.env SET_RESULT config/.env is off limits <nil>
+	// src/../config/.env SET_RESULT config/.env must not be changed <nil>
 	// migrations/1.sql ALLOW  <nil>
 	// migrations/1.sql SUSPEND May edit change migrations/1.sql? <nil>
 	// migrations/1.sql ALLOW  <nil>

@@ -61,9 +61,9 @@ func CheckCommands(commands []tool.Command) error {
 		case !known(c.Scope):
 			return wrong("scope %q is not RUN, THREAD or NAMESPACE", c.Scope)
 		case c.Key == "" || len(c.Key) > 256:
-			return wrong("a key has 1 to 256 bytes")
+			return wrong("a key must have 1 to 256 bytes")
 		case c.Op == tool.OpDelete && c.Value != "":
-			return wrong("delete has no value")
+			return wrong("delete must not have a value")
 		case c.Op == tool.OpSet, c.Op == tool.OpMerge, c.Op == tool.OpAdd, c.Op == tool.OpAppend:
 			if _, err := call.ParseJSON(c.Value, maxDocument); err != nil {
 				return wrong("value: %v", err)

@@ -23,7 +23,7 @@ const DefaultDeadline = 5 * time.Second
 const MaxWaiting = 1024
 
 // ErrBusy means that a question was not sent because [MaxWaiting] calls already wait for the hook.
-var ErrBusy = fmt.Errorf("%d calls wait for this hook already", MaxWaiting)
+var ErrBusy = fmt.Errorf("%d calls already wait for this hook", MaxWaiting)
 
 var errPanic = errors.New("panic in the daemon") // counts as the result when ask panics
 
@@ -126,7 +126,7 @@ func (l *Line) ended(ctx context.Context, took time.Duration, err error) {
 	if err != nil {
 		l.log.Warn("hook fails", zap.String("hook", l.name), zap.Error(err))
 	} else {
-		l.log.Info("hook answers again", zap.String("hook", l.name))
+		l.log.Info("hook recovered", zap.String("hook", l.name))
 	}
 }
 

@@ -63,7 +63,7 @@ func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad
 		}
 		var c Checkpoint
 		if err := json.Unmarshal(line, &c); err != nil {
-			return nil, nil, fmt.Errorf("line %d is no checkpoint: %w", n, err)
+			return nil, nil, fmt.Errorf("line %d is not a checkpoint: %w", n, err)
 		}
 		if !c.genuine(key) {
 			bad = append(bad, Finding{"SIGNATURE", c.Position, fmt.Sprintf("line %d of the checkpoints was not signed with the key", n)})

@@ -58,11 +58,11 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 		case r.Records == 0:
 			r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
 		default:
-			r.find("CHANGED", l.Position, "record %d of %s was changed, or one between it and record %d taken out", l.Position, l.Time.Format(time.RFC3339), last)
+			r.find("CHANGED", l.Position, "record %d of %s was changed, or a record between it and record %d was removed", l.Position, l.Time.Format(time.RFC3339), last)
 		}
 		for len(mine) > 0 && mine[0].Position == l.Position {
 			if !bytes.Equal(mine[0].Link, l.Link) {
-				r.find("REWRITTEN", l.Position, "the chain was written anew: up to record %d it is not what was signed at %s", l.Position, mine[0].Time.Format(time.RFC3339))
+				r.find("REWRITTEN", l.Position, "the chain was rewritten: up to record %d it differs from the chain that was signed at %s", l.Position, mine[0].Time.Format(time.RFC3339))
 			}
 			mine = mine[1:]
 		}
@@ -73,7 +73,7 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 		r.To, before, last = l.Time, l.Link, l.Position
 	}
 	for i := range mine {
-		r.find("MISSING_TAIL", mine[i].Position, "the end is missing: at %s the chain went on to record %d", mine[i].Time.Format(time.RFC3339), mine[i].Position)
+		r.find("MISSING_TAIL", mine[i].Position, "the end is missing: at %s the chain reached record %d", mine[i].Time.Format(time.RFC3339), mine[i].Position)
 	}
 	return r, nil
 }
@@ -82,7 +82,7 @@ func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed [
 func (r *Report) missing(c *Checkpoint, last int64, kept time.Time) {
 	switch {
 	case r.Records > 0:
-		r.find("CHANGED", c.Position, "record %d, signed at %s, was taken out behind record %d", c.Position, c.Time.Format(time.RFC3339), last)
+		r.find("CHANGED", c.Position, "record %d, signed at %s, was removed after record %d", c.Position, c.Time.Format(time.RFC3339), last)
 	case !c.Time.Before(kept):
 		r.find("MISSING_HEAD", c.Position, "the beginning is missing: record %d was signed at %s", c.Position, c.Time.Format(time.RFC3339))
 	}

@@ -69,7 +69,7 @@ const (
 func (r *Rule) Check() (wrong setting.Problems) {
 	for _, g := range r.Tools {
 		if r.OpenWorld && strings.ContainsAny(g, "*?[") {
-			wrong.Add("tools", "%q is a pattern; with open_world each tool is named", g)
+			wrong.Add("tools", "%q is a pattern; with open_world, name each tool", g)
 		}
 	}
 	for _, d := range r.Documents {

@@ -26,15 +26,15 @@ func (s *said) read(into any, fields ...string) error {
 	}
 	value, err := call.ParseJSON(string(s.object), 0)
 	if err != nil {
-		return fmt.Errorf("what it printed is no JSON: %w", err)
+		return fmt.Errorf("cannot parse its output: %w", err)
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return errors.New("what it printed is no JSON object")
+		return errors.New("its output is not a JSON object")
 	}
 	for name := range object {
 		if !slices.Contains(fields, name) {
-			return protocol("%q is nothing that this kind of hook may say", name)
+			return protocol("%q is not allowed in the answer of this kind of hook", name)
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(s.object))
@@ -133,12 +133,12 @@ func (v *verdict) verdict(answered bool) (hook.Verdict, error) {
 		return hook.Suspend(tool.Ticket{Action: "approval", Message: v.Reason, Approvers: &tool.Approvers{}}), nil
 	case "suspend":
 		if v.Ticket == nil {
-			return hook.Verdict{}, protocol("suspend without a ticket")
+			return hook.Verdict{}, protocol("a suspend verdict requires a ticket")
 		}
 		return v.Ticket.suspend()
 	case "result":
 		if v.Result == nil {
-			return hook.Verdict{}, protocol("result without a result")
+			return hook.Verdict{}, protocol("a result verdict requires a result")
 		}
 		return v.Result.verdict()
 	}
@@ -172,7 +172,7 @@ func (r *setResult) verdict() (hook.Verdict, error) {
 			return hook.Verdict{}, protocol("error code %q", out.Error.Code)
 		}
 	default:
-		return hook.Verdict{}, protocol("a result is SUCCESS, or ERROR with an error")
+		return hook.Verdict{}, protocol("a result must be SUCCESS, or ERROR with an error")
 	}
 	return hook.SetResult(out), nil
 }

@@ -93,9 +93,9 @@ var (
 func New(cfg Config) (*Hook, error) {
 	switch {
 	case cfg.Name == "" || cfg.Start == nil:
-		return nil, errors.New("a command hook needs a name and who starts it")
+		return nil, errors.New("a command hook requires a name and a process starter")
 	case len(cfg.Command) == 0 || !filepath.IsAbs(cfg.Command[0]):
-		return nil, errors.New("a command is an absolute path, and arguments")
+		return nil, errors.New("a command must be an absolute path and its arguments")
 	}
 	if cfg.Dir == "" {
 		cfg.Dir = "/"
@@ -150,9 +150,9 @@ func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (said, erro
 	case err != nil:
 		return said{}, err
 	case exit.Alive > 0:
-		return said{}, fmt.Errorf("%d processes of it may live on", exit.Alive)
+		return said{}, fmt.Errorf("%d of its processes may still run", exit.Alive)
 	case exit.Signal != "":
-		return said{}, fmt.Errorf("ended by %s%s", exit.Signal, behind(stderr.text()))
+		return said{}, fmt.Errorf("ended by signal %s%s", exit.Signal, behind(stderr.text()))
 	}
 	switch exit.Code {
 	case 0:

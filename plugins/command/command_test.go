@@ -96,10 +96,10 @@ func TestGate(t *testing.T) {
 
 		{"exit code 1", "echo oops >&2; exit 1", "", "exit code 1: oops", false},
 		{"a signal", "kill -KILL $$", "", "SIGKILL", false},
-		{"garbage", "echo no JSON", "", "no JSON", false},
-		{"a list", say(`[]`), "", "no JSON object", false},
-		{"a member twice", say(`{"verdict":"allow","verdict":"deny"}`), "", "no JSON", false},
-		{"cut off", say(`{"verdict":"allow"`), "", "no JSON", false},
+		{"garbage", "echo no JSON", "", "cannot parse its output", false},
+		{"a list", say(`[]`), "", "not a JSON object", false},
+		{"a member twice", say(`{"verdict":"allow","verdict":"deny"}`), "", "cannot parse its output", false},
+		{"cut off", say(`{"verdict":"allow"`), "", "cannot parse its output", false},
 
 		{"arguments", say(`{"verdict":"allow","arguments":{}}`), "", `"arguments"`, true}, // T95: a gate cannot change arguments
 		{"another tool", say(`{"verdict":"allow","tool_name":"rm"}`), "", `"tool_name"`, true},

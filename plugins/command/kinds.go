@@ -89,7 +89,7 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 		}
 		var err error
 		if refusal.RetryAfter, err = time.ParseDuration(v.RetryAfter); err != nil || refusal.RetryAfter < 0 {
-			return protocol("retry_after %q is no duration", v.RetryAfter)
+			return protocol("retry_after %q is not a duration", v.RetryAfter)
 		}
 		return nil
 	})

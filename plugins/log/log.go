@@ -41,7 +41,7 @@ type Filter struct {
 // New returns a filter. [Filter.Run] writes its lines.
 func New(cfg Config) (*Filter, error) {
 	if cfg.Log == nil {
-		return nil, errors.New("log: needs a logger")
+		return nil, errors.New("log: a logger is required")
 	}
 	if cfg.Buffer <= 0 {
 		cfg.Buffer = 8192

@@ -83,7 +83,7 @@ func (g *Guard) Swap(cfg Config) error {
 		return err
 	}
 	if cfg.Repeats > cfg.Window {
-		return fmt.Errorf("repeats: among %d calls (window) there cannot be %d alike", cfg.Window, cfg.Repeats)
+		return fmt.Errorf("repeats: %[2]d identical calls do not fit in a window of %[1]d calls", cfg.Window, cfg.Repeats)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -104,15 +104,15 @@ func (g *Guard) Admit(_ context.Context, in *hook.Input) (release func(), err er
 	id := in.Descriptor.ID
 	switch {
 	case g.cfg.Calls > 0 && r.calls >= g.cfg.Calls:
-		return nil, refuse(ReasonCalls, "Not run: this run has made the %d calls that it may make. Finish with what you have, and say what is left to do.", g.cfg.Calls)
+		return nil, refuse(ReasonCalls, "Not run: this run has reached its limit of %d calls. Finish with what you have, and report what remains to be done.", g.cfg.Calls)
 	case g.cfg.Repeats > 0 && count(r.recent, h) >= g.cfg.Repeats && !g.exceptedLocked(id):
-		return nil, refuse(ReasonRepeated, "Not run: %s was called with exactly these arguments %d times among the last %d calls, and once more will bring nothing new. "+
-			"Use what the earlier results say, change the arguments, try another tool, or say what is in the way.", id, count(r.recent, h), len(r.recent))
+		return nil, refuse(ReasonRepeated, "Not run: %s was called with exactly these arguments %d times in the last %d calls, and another call will not help. "+
+			"Use the earlier results, change the arguments, try another tool, or explain what blocks you.", id, count(r.recent, h), len(r.recent))
 	case g.cfg.Failures > 0 && r.failed[id] >= g.cfg.Failures:
 		failed := r.failed[id]
 		delete(r.failed, id)
-		return nil, refuse(ReasonFailures, "Not run: %s has failed %d times in a row in this run. Read the errors and check what the arguments rest on before you call it again, "+
-			"try another way, or say what is in the way. The next call will be run.", id, failed)
+		return nil, refuse(ReasonFailures, "Not run: %s has failed %d times in a row in this run. Read the errors and check your assumptions before you call it again, "+
+			"try another way, or explain what blocks you. The next call will run.", id, failed)
 	}
 	r.calls++
 	if over := len(r.recent) + 1 - g.cfg.Window; over > 0 {

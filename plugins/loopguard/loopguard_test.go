@@ -123,7 +123,7 @@ func TestCallsOfARun(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	wantReason(t, try(t, g, input("run", "grep", `{}`)), loopguard.ReasonCalls, "3 calls", "Finish", "what is left")
+	wantReason(t, try(t, g, input("run", "grep", `{}`)), loopguard.ReasonCalls, "3 calls", "Finish", "what remains")
 	if e := try(t, g, input("other", "grep", `{}`)); e != nil {
 		t.Errorf("another run: %v", e)
 	}
@@ -148,7 +148,7 @@ func TestFailuresInARow(t *testing.T) {
 	fails()
 	finish(g, input("run", "read", `{}`), call.Succeeded, call.Finished) // another tool does not reset the count
 	fails()
-	wantReason(t, try(t, g, edit), loopguard.ReasonFailures, "edit", "2 times in a row", "Read the errors", "The next call will be run")
+	wantReason(t, try(t, g, edit), loopguard.ReasonFailures, "edit", "2 times in a row", "Read the errors", "The next call will run")
 	fails() // After a refusal the count starts again, so that a tool is not refused for ever.
 	finish(g, edit, call.Succeeded, call.Finished)
 	fails()
@@ -224,7 +224,7 @@ func TestConfig(t *testing.T) {
 	for want, cfg := range map[string]loopguard.Config{
 		"repeats: -1":                     {Repeats: -1},
 		"window: 1001":                    {Window: 1001},
-		"there cannot be 30":              {Repeats: 30},
+		"30 identical calls":              {Repeats: 30},
 		"calls: -1":                       {Calls: -1},
 		"failures: 2000":                  {Failures: 2000},
 		"runs: -1":                        {Runs: -1},

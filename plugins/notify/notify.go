@@ -221,4 +221,4 @@ func signal(c chan struct{}) {
 	}
 }
 
-var errGone = errors.New("410 Gone: the receiver wants nothing any more")
+var errGone = errors.New("410 Gone: the receiver accepts no more notifications")

@@ -115,7 +115,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 		page, err := outbox.Letters(ctx, q.target.Name, after, room)
 		if err != nil {
 			if ctx.Err() == nil {
-				q.log.Warn("letters not read; will try again", zap.Error(err))
+				q.log.Warn("cannot read notifications; will try again", zap.Error(err))
 			}
 			return
 		}
@@ -127,7 +127,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 		for i := range page {
 			q.after = page[i].Position
 			if page[i].Broken {
-				q.log.Error("a stored letter is damaged and cannot be sent", zap.String("action_id", page[i].ID), zap.String("call_id", page[i].CallID))
+				q.log.Error("a stored notification is damaged and cannot be sent", zap.String("action_id", page[i].ID), zap.String("call_id", page[i].CallID))
 				continue
 			}
 			q.waiting = append(q.waiting, &waiting{Letter: page[i], read: now, age: max(now.Sub(page[i].Created), 0)})
@@ -212,7 +212,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	defer q.mu.Unlock()
 	if err != nil {
 		w.due = time.Now().Add(q.target.First)
-		q.log.Warn("letter not settled; it may be sent again", zap.String("action_id", w.ID), zap.Error(err))
+		q.log.Warn("cannot mark a notification as sent; it may be sent again", zap.String("action_id", w.ID), zap.Error(err))
 		return
 	}
 	if failed != "" {
@@ -236,7 +236,7 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	w.failures++
 	switch {
 	case errors.Is(got.err, errGone):
-		q.log.Error("the receiver wants nothing any more: it is told nothing until it is configured anew or the daemon starts again")
+		q.log.Error("the receiver accepts no more notifications: none are sent until its configuration changes or the daemon restarts")
 		q.gone.Store(true)
 		return got.err.Error()
 	case w.failures >= leastAttempts && w.age+now.Sub(w.read) >= q.target.GiveUp:
@@ -257,7 +257,7 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 // refuses while it accepts others, it does so less each time.
 func (q *queue) recovered(now time.Time) {
 	if q.broken {
-		q.log.Info("delivered again")
+		q.log.Info("delivery recovered")
 	}
 	q.broken = false
 	for _, w := range q.waiting {

@@ -31,15 +31,15 @@ func ParseSecrets(text []byte) (secrets []Secret, err error) {
 		digits, ok := strings.CutPrefix(word, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(digits)
 		if !ok || err != nil || len(key) < 24 || len(key) > 64 {
-			return nil, fmt.Errorf("line %d is not whsec_ and the base64 of 24 to 64 bytes", len(secrets)+1) // the error must not contain the text
+			return nil, fmt.Errorf("line %d is not whsec_ followed by 24 to 64 bytes in base64", len(secrets)+1) // the error must not contain the text
 		}
 		secrets = append(secrets, key)
 	}
 	switch {
 	case len(secrets) == 0:
-		return nil, errors.New("holds no secret")
+		return nil, errors.New("contains no secret")
 	case len(secrets) > maxSecrets:
-		return nil, fmt.Errorf("holds %d secrets; %d are allowed: the new one and the one before", len(secrets), maxSecrets)
+		return nil, fmt.Errorf("contains %d secrets; at most %d are allowed: the new one and the previous one", len(secrets), maxSecrets)
 	}
 	return secrets, nil
 }

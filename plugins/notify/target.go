@@ -71,12 +71,12 @@ func (t *Target) Check() (wrong setting.Problems) {
 	}
 	switch given := setting.Given(t.Reference, t.File); {
 	case given > 1:
-		wrong.Add("", "needs one of secret and secret_file, and not both")
+		wrong.Add("", "requires either secret or secret_file")
 	case given == 0 && len(t.Secrets) == 0:
-		wrong.Add("secret_file", "want at least one secret: a receiver must be able to tell who writes")
+		wrong.Add("secret_file", "requires a secret, so that the receiver can verify the sender")
 	}
 	if t.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(t.CA) {
-		wrong.Add("ca", "holds no certificate in PEM")
+		wrong.Add("ca", "contains no PEM certificate")
 	}
 	if t.First > t.Most {
 		wrong.Add("first_delay", "%v is more than most_delay, which is %v", t.First, t.Most)
@@ -91,11 +91,11 @@ func checkURL(text string) error {
 	case err != nil || u.Host == "" || u.Opaque != "":
 		return errors.New("want a URL such as https://example.org/hooks/toold")
 	case u.User != nil:
-		return errors.New("a user or password does not belong here: letters are signed")
+		return errors.New("must not contain a user or password: notifications are signed")
 	case u.Fragment != "":
 		return errors.New("a fragment is never sent")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		return errors.New("http is for this machine alone (127.0.0.1, [::1], localhost); others need https")
+		return errors.New("http is only allowed for this machine (127.0.0.1, [::1], localhost); other hosts require https")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return fmt.Errorf("%q is not https", u.Scheme)
 	}

@@ -56,8 +56,8 @@ func TestWrongTargets(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	for text, want := range map[string]string{
-		key: "", key + "\n": "", "\n" + key + "\r\n" + key: "", "": "holds no secret", "\n\n": "holds no secret",
-		key + "\n" + key + "\n" + key: "holds 3", "whsec_AAAA": "line 1", strings.TrimPrefix(key, "whsec_"): "line 1", key + "\nwhsec_%": "line 2",
+		key: "", key + "\n": "", "\n" + key + "\r\n" + key: "", "": "contains no secret", "\n\n": "contains no secret",
+		key + "\n" + key + "\n" + key: "contains 3", "whsec_AAAA": "line 1", strings.TrimPrefix(key, "whsec_"): "line 1", key + "\nwhsec_%": "line 2",
 		"whsec_" + strings.Repeat("AAAA", 22): "line 1",
 	} {
 		if _, err := notify.ParseSecrets([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

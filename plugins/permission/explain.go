@@ -65,25 +65,25 @@ func (g *Gate) Explain(in *hook.Input) Explanation {
 func (d *decision) why() string {
 	switch {
 	case d.kept != "":
-		return fmt.Sprintf("the answer %s was kept and holds for this call", d.kept)
+		return fmt.Sprintf("the remembered answer %s applies to this call", d.kept)
 	case d.mode == ModePlan && d.action == deny:
 		return "the mode plan allows only calls that change nothing"
 	case d.mode != "" && d.action == deny:
-		return fmt.Sprintf("the mode %q was chosen and does not exist", d.mode)
+		return fmt.Sprintf("the chosen mode %q does not exist", d.mode)
 	case d.mode != "":
-		return fmt.Sprintf("the mode %s answers what one person could have answered", d.mode)
+		return fmt.Sprintf("the mode %s approves calls that one person could approve", d.mode)
 	case d.rule == nil:
-		return fmt.Sprintf("no rule names this call, and the default for %s is %s", d.tier, d.action)
+		return fmt.Sprintf("no rule matches this call, and the default for %s is %s", d.tier, d.action)
 	}
 	text := fmt.Sprintf("%s: the most specific %s that holds", d.rule.name, d.action)
 	if d.unclear {
-		text += "; the command cannot be read in full, so that it may be what the rule is about"
+		text += "; the command cannot be analysed completely, so the rule may apply to it"
 	}
 	switch {
 	case d.action.refuses():
 		text += "; refusals count in every layer"
 	case d.layer.name != operatorLayer:
-		text += " in the nearest layer that names this call"
+		text += " in the nearest layer with a rule for this call"
 	}
 	return text
 }
@@ -177,7 +177,7 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 	for i := range p.conditions {
 		c := &p.conditions[i]
 		if rule.action == allow && c.regex != nil && !c.not && !(strings.HasPrefix(c.text, "^") && strings.HasSuffix(c.text, "$")) {
-			warn("allows by /%s/, which also holds for longer texts; begin it with ^ and end it with $", clip(c.text, 60))
+			warn("allows by /%s/, which also matches longer texts; begin it with ^ and end it with $", clip(c.text, 60))
 		}
 		switch {
 		case len(named) == 0: // No warning, because the tool may be registered later.
@@ -192,7 +192,7 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 		}
 	}
 	if rule.action == allow && p.id.regex != nil && !(strings.HasPrefix(p.id.text, "/^") && strings.HasSuffix(p.id.text, "$/")) {
-		warn("allows tools by %s, which also holds for longer ids; begin it with ^ and end it with $", p.id.text)
+		warn("allows tools by %s, which also matches longer ids; begin it with ^ and end it with $", p.id.text)
 	}
 }
 
@@ -233,7 +233,7 @@ func having(at place, tools []known) []known {
 // lacks warns when the arguments of none of the tools have the place.
 func lacks(at place, tools []known, warn func(string, ...any)) {
 	if len(having(at, tools)) == 0 {
-		warn("names the argument %s, which no tool that it is for has (%s)", at, idsOf(tools))
+		warn("names the argument %s, which none of its tools has (%s)", at, idsOf(tools))
 	}
 }
 

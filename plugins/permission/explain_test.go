@@ -29,7 +29,7 @@ namespaces:
 	got := g.Explain(callOf(t, "write", `{"path":"src/a","content":"long"}`))
 	want := permission.Explanation{
 		Action: "ask", Rule: "looked at", Line: 11, Column: 9, Pattern: "write", Layer: "namespace default",
-		Why:       "looked at: the most specific ask that holds in the nearest layer that names this call",
+		Why:       "looked at: the most specific ask that holds in the nearest layer with a rule for this call",
 		Approvers: []string{"approver"}, Count: 2, FourEyes: true,
 		Tried: []permission.Tried{
 			{Layer: "namespace default", Rule: "looked at", Line: 11, Column: 9, Action: "ask", Pattern: "write", Holds: true},
@@ -44,7 +44,7 @@ namespaces:
 	for arguments, why := range map[string]string{
 		`{"path":"src/a","content":"x"}`:     "writing: the most specific allow that holds",
 		`{"path":".github/x","content":"x"}`: "ci: the most specific deny that holds; refusals count in every layer",
-		`{"path":"x","content":"x"}`:         "no rule names this call, and the default for CONFIRM is ask",
+		`{"path":"x","content":"x"}`:         "no rule matches this call, and the default for CONFIRM is ask",
 	} {
 		if got := g.Explain(callOf(t, "write", arguments)).Why; got != why {
 			t.Errorf("%s: %q, want %q", arguments, got, why)
@@ -57,16 +57,16 @@ func TestExplainModesAndKeptAnswers(t *testing.T) {
 	in := callOf(t, "bash", command("git status"))
 	in.Run = tool.Run{ID: "run"}
 	for mode, why := range map[string]string{
-		"":       "the answer r1 was kept and holds for this call",
-		"bypass": "the mode bypass answers what one person could have answered",
+		"":       "the remembered answer r1 applies to this call",
+		"bypass": "the mode bypass approves calls that one person could approve",
 		"plan":   "the mode plan allows only calls that change nothing",
-		"gone":   `the mode "gone" was chosen and does not exist`,
+		"gone":   `the chosen mode "gone" does not exist`,
 	} {
 		g := permission.New(permission.Config{Remembered: source, Modes: modes{"run": mode}, Commands: map[string]permission.Splitter{"bash": split}})
 		if got := g.Explain(in).Why; got != why {
 			t.Errorf("mode %q: %q, want %q", mode, got, why)
 		}
-		reasons := map[string]string{"": "the kept answer r1", "bypass": "the mode bypass"}
+		reasons := map[string]string{"": "the remembered answer r1", "bypass": "the mode bypass"}
 		if v := check(t, g, in); v.Kind() == hook.KindAllow && v.Reason() != reasons[mode] {
 			t.Errorf("mode %q: the record says %q, want %q", mode, v.Reason(), reasons[mode])
 		}
@@ -82,7 +82,7 @@ func TestWarnings(t *testing.T) {
 			"loose":{"type":"object","properties":{"a":{}},"additionalProperties":true}}}`)}
 	tools := []*tool.Descriptor{descriptor("bash"), descriptor("write"), descriptor("fetch"), {ID: "bare"}, deep}
 	tests := []struct{ pattern, want string }{
-		{`bash(command = "x")`, ""}, {`bash(comand = "x")`, "comand, which no tool that it is for has (bash)"},
+		{`bash(command = "x")`, ""}, {`bash(comand = "x")`, "comand, which none of its tools has (bash)"},
 		{`*(path = "x")`, ""}, {`*(nothing = "x")`, "(bash, write, fetch, bare, deep)"},
 		{`mcp_*(nothing = "x")`, ""}, // The tool may be registered later.
 		{`bash(git *)`, ""}, {`bare(x)`, "no tool that bare names has a primary argument"},
@@ -92,8 +92,8 @@ func TestWarnings(t *testing.T) {
 		{`deep(pair[0] = "x")`, ""}, {`deep(pair[1] = "x")`, "pair[1],"}, {`deep(either.a = "x")`, ""}, {`deep(either.b = "x")`, "either.b,"},
 		{`deep(loose.a = "x")`, ""}, {`deep(loose.b = "x")`, "loose.b,"}, // the schema allows both members but describes only one
 		{`deep(open.x[1] = "x")`, ""}, {`deep(["node"]["a b"] = "x")`, `node["a b"],`},
-		{`bash(command =~ "git")`, "which also holds for longer texts"}, {`bash(command =~ "^git$")`, ""},
-		{`/bash/`, "which also holds for longer ids"}, {`/^bash$/`, ""},
+		{`bash(command =~ "git")`, "which also matches longer texts"}, {`bash(command =~ "^git$")`, ""},
+		{`/bash/`, "which also matches longer ids"}, {`/^bash$/`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.pattern, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestWarningsOfTypes(t *testing.T) {
 		`or = "true"`: "", `or = "7"`: "", `or = "x"`: "or is an integer or true or false", `and = "7"`: "", `and = "x"`: "and is an integer or null",
 		`open.k = "true"`: "", `open.k = "x"`: "open.k is true or false", `re.a = "x"`: "", `pair[0] = "x"`: "", `pair[1] = "x"`: "pair[1] is an integer", `pair[*] = "x"`: "",
 		`path = "a"`: "", // paths are compared in several readings
-		`gone = "x"`: "names the argument gone, which no tool that it is for has (typed)",
+		`gone = "x"`: "names the argument gone, which none of its tools has (typed)",
 	} {
 		for _, action := range []string{"allow", "deny"} {
 			if action == "allow" && strings.Contains(condition, "=~") {

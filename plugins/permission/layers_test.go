@@ -320,7 +320,7 @@ func TestUnattended(t *testing.T) {
 			if got := kind(v); got != tt.want {
 				t.Errorf("verdict = %s, want %s", got, tt.want)
 			}
-			if tt.want == "DENY" && !strings.Contains(v.Result().ModelText(), "nobody is there") {
+			if tt.want == "DENY" && !strings.Contains(v.Result().ModelText(), "no person is present") {
 				t.Errorf("the model reads %q", v.Result().ModelText())
 			}
 			if tt.want == "DENY" && v.Result().Error.Reason != "UNATTENDED" {

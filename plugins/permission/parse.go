@@ -119,7 +119,7 @@ func (r *reader) read(n ast.Node) error {
 	operator["modes"] = func(n ast.Node) error {
 		return eachNamed(n, func(key, value ast.Node, name string) error {
 			if choosers[name] != nil {
-				return wrong(key, "the mode %q is one that every daemon has", name)
+				return wrong(key, "the mode %q is built in and cannot be redefined", name)
 			}
 			l := &layer{name: "mode " + name, byTier: map[tool.Tier]action{}, chosenBy: []string{"operator"}}
 			set(&out.modes, name, l)

@@ -89,7 +89,7 @@ func parsePattern(text string) (*pattern, error) {
 	}
 	inside := strings.TrimSuffix(rest[1:], ")")
 	if strings.TrimSpace(inside) == "" {
-		return nil, wrong(rest, "the parentheses hold nothing; leave them out")
+		return nil, wrong(rest, "the parentheses are empty; omit them")
 	}
 	var err error
 	if isConditions(inside) {
@@ -142,7 +142,7 @@ func readGlob(inside string) ([]condition, string, error) {
 	if strings.HasPrefix(text, `"`) {
 		unquoted, rest, err := readQuoted(text)
 		if err != nil || rest != "" {
-			return nil, rest, cmpErr(err, errors.New("want nothing behind the quoted glob"))
+			return nil, rest, cmpErr(err, errors.New("want no text after the quoted glob"))
 		}
 		text = unquoted
 	}

@@ -57,7 +57,7 @@ func readPlace(text string) (p place, rest string, err error) {
 		case strings.HasPrefix(rest, "."):
 			name, after := cutName(rest[1:])
 			if name == "" {
-				return nil, rest[1:], fmt.Errorf("want a name behind the dot")
+				return nil, rest[1:], fmt.Errorf("want a name after the dot")
 			}
 			s, rest = step{name: name}, after
 		case strings.HasPrefix(rest, "["):

@@ -129,7 +129,7 @@ func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 func (d *decision) inPlace() string {
 	switch {
 	case d.kept != "":
-		return "the kept answer " + d.kept
+		return "the remembered answer " + d.kept
 	case d.mode != "":
 		return "the mode " + d.mode
 	}
@@ -138,7 +138,7 @@ func (d *decision) inPlace() string {
 
 // unanswerable returns the reason why a question in an unattended run is denied.
 func (d *decision) unanswerable() string {
-	text := "this call needs a yes, and nobody is there to give it"
+	text := "this call requires approval, and no person is present to approve it"
 	if reason := d.reason(); reason != "" {
 		text += ". " + reason
 	}
@@ -165,13 +165,13 @@ func (d *decision) reason() string {
 func (d *decision) because() string {
 	switch {
 	case d.mode == modePlan:
-		return "only calls that change nothing are allowed while planning"
+		return "only read-only calls are allowed while planning"
 	case d.mode != "":
 		return fmt.Sprintf("the permission mode %q does not exist here", clip(d.mode, 40))
 	case d.rule == nil:
 		return fmt.Sprintf("calls of the tier %s are not allowed here", d.tier)
 	case d.unclear:
-		return fmt.Sprintf("this command cannot be read in full, so that it may be one which the rule %q forbids; write it in plain words", d.rule.name)
+		return fmt.Sprintf("this command cannot be analysed completely, so the rule %q may forbid it; write a simpler command", d.rule.name)
 	case d.rule.reason != "":
 		return d.rule.reason
 	default:

@@ -98,7 +98,7 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 		return nil, &expressionError{max(first.Location.Line(), 1), max(first.Location.Column()+1, 1), first.Message}
 	}
 	if kind := checked.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return nil, &expressionError{1, 1, fmt.Sprintf("is of the type %s; want one that is true or false", kind)}
+		return nil, &expressionError{1, 1, fmt.Sprintf("has the type %s; want an expression that is true or false", kind)}
 	}
 	program, err := env.Program(checked, cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {

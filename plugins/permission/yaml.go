@@ -102,7 +102,7 @@ func list[T any](n ast.Node, read func(ast.Node) (T, error)) ([]T, error) {
 		return nil, err
 	}
 	if len(nodes) == 0 {
-		return nil, wrong(n, "the list is empty; leave it out, or name something")
+		return nil, wrong(n, "the list is empty; omit it, or add an element")
 	}
 	items := make([]T, 0, len(nodes))
 	for _, node := range nodes {

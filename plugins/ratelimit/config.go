@@ -41,7 +41,7 @@ const (
 // Check implements [setting.Checker].
 func (c *Config) Check() (wrong setting.Problems) {
 	if c.Buckets < 0 {
-		wrong.Add("buckets", "%d is less than none", c.Buckets)
+		wrong.Add("buckets", "%d is negative", c.Buckets)
 	}
 	return wrong
 }

@@ -202,6 +202,6 @@ func (b *bucket) wait(now time.Time) time.Duration {
 func (m *limit) refusal(wait time.Duration) error {
 	return &tool.Error{
 		Code: tool.ResourceExhausted, Reason: Reason, Retryable: true, RetryAfter: wait,
-		Message: fmt.Sprintf("Not run: the limit %q of %d calls in %v is used up. Try again in %v, or go on without this call.", m.Name, m.Calls, m.Per, wait.Round(10*time.Millisecond)),
+		Message: fmt.Sprintf("Not run: the limit %q of %d calls in %v is reached. Try again in %v, or continue without this call.", m.Name, m.Calls, m.Per, wait.Round(10*time.Millisecond)),
 	}
 }

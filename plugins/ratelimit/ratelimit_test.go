@@ -75,7 +75,7 @@ func TestModelReadsWhatToDo(t *testing.T) {
 	l := limiter(t, ratelimit.Limit{Name: "web", Calls: 1, Per: time.Hour})
 	admitted(t, l, input("ns", "alice", "fetch"))
 	_, err := l.Admit(t.Context(), input("ns", "alice", "fetch"))
-	for _, want := range []string{`"web"`, "1 calls in 1h0m0s", "Try again in", "go on without"} {
+	for _, want := range []string{`"web"`, "1 calls in 1h0m0s", "Try again in", "continue without"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}
@@ -231,7 +231,7 @@ func TestConfig(t *testing.T) {
 		want   string
 	}{
 		{"no name", func(c *ratelimit.Config) { c.Limits[0].Name = "" }, "name: is required: name that the model reads"},
-		{"twice", func(c *ratelimit.Config) { c.Limits = append(c.Limits, good) }, "stands twice"},
+		{"twice", func(c *ratelimit.Config) { c.Limits = append(c.Limits, good) }, "is set twice"},
 		{"no calls", func(c *ratelimit.Config) { c.Limits[0].Calls = 0 }, "calls: 0"},
 		{"too many", func(c *ratelimit.Config) { c.Limits[0].Calls = 1_000_001 }, "calls: 1000001"},
 		{"no time", func(c *ratelimit.Config) { c.Limits[0].Per = 0 }, "per: 0s"},
@@ -240,8 +240,8 @@ func TestConfig(t *testing.T) {
 		{"too much at once", func(c *ratelimit.Config) { c.Limits[0].Burst = 1_000_001 }, "burst: 1000001"},
 		{"glob", func(c *ratelimit.Config) { c.Limits[0].Tools = []string{"["} }, "not a pattern"},
 		{"by", func(c *ratelimit.Config) { c.Limits[0].By = []ratelimit.By{"caller"} }, `"caller" is not`},
-		{"by twice", func(c *ratelimit.Config) { c.Limits[0].By = []ratelimit.By{"tool", "tool"} }, "stands twice"},
-		{"buckets", func(c *ratelimit.Config) { c.Buckets = -1 }, "less than none"},
+		{"by twice", func(c *ratelimit.Config) { c.Limits[0].By = []ratelimit.By{"tool", "tool"} }, "is set twice"},
+		{"buckets", func(c *ratelimit.Config) { c.Buckets = -1 }, "negative"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -101,7 +101,7 @@ func New(cfg Config) (*Redactor, error) {
 		case !validName.MatchString(p.Name):
 			err = errName
 		case err == nil && expr.MatchString(""):
-			err = errors.New("matches the empty text, which is everywhere")
+			err = errors.New("matches the empty text")
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("patterns: entry %d: %w", i+1, err))
@@ -120,18 +120,18 @@ func New(cfg Config) (*Redactor, error) {
 	return r, errors.Join(problems...)
 }
 
-var errName = errors.New("the name is not of up to 64 letters, digits, _, . and -")
+var errName = errors.New("the name must have at most 64 letters, digits, _, . and -")
 
 func checkValue(v Value) error {
 	switch {
 	case !validName.MatchString(v.Name):
 		return errName
 	case len(v.Text) < MinValue:
-		return fmt.Errorf("has %d bytes: less than %d would take ordinary text away", len(v.Text), MinValue)
+		return fmt.Errorf("has %d bytes: fewer than %d would also remove ordinary text", len(v.Text), MinValue)
 	case len(v.Text) > MaxValue:
-		return fmt.Errorf("has %d bytes, at most %d are taken", len(v.Text), MaxValue)
+		return fmt.Errorf("has %d bytes; at most %d are allowed", len(v.Text), MaxValue)
 	case strings.Contains(v.Text, markBegin):
-		return fmt.Errorf("contains %s, which stands in the place of secrets", markBegin)
+		return fmt.Errorf("contains %s, which replaces secrets", markBegin)
 	}
 	return nil
 }

@@ -185,14 +185,14 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for want, change := range map[string]func(*remind.Reminder){
-		"name: is required: ":              func(m *remind.Reminder) { m.Name = "" },
-		"without commas":                   func(m *remind.Reminder) { m.Name = "a,b" },
-		"text: want 1 to 4096":             func(m *remind.Reminder) { m.Text = " " },
-		`tools: "[" is not a pattern`:      func(m *remind.Reminder) { m.Tools = []string{"["} },
-		"arguments: error parsing regexp":  func(m *remind.Reminder) { m.Arguments = "(" },
-		"result: error parsing regexp":     func(m *remind.Reminder) { m.Result = "*" },
-		`on: "SUCCESS" is not`:             func(m *remind.Reminder) { m.On = "SUCCESS" },
-		"cooldown: has to end: between 0s": func(m *remind.Reminder) { m.Cooldown = -time.Second },
+		"name: is required: ":                    func(m *remind.Reminder) { m.Name = "" },
+		"without commas":                         func(m *remind.Reminder) { m.Name = "a,b" },
+		"text: want 1 to 4096":                   func(m *remind.Reminder) { m.Text = " " },
+		`tools: "[" is not a pattern`:            func(m *remind.Reminder) { m.Tools = []string{"["} },
+		"arguments: error parsing regexp":        func(m *remind.Reminder) { m.Arguments = "(" },
+		"result: error parsing regexp":           func(m *remind.Reminder) { m.Result = "*" },
+		`on: "SUCCESS" is not`:                   func(m *remind.Reminder) { m.On = "SUCCESS" },
+		"cooldown: must have a limit between 0s": func(m *remind.Reminder) { m.Cooldown = -time.Second },
 	} {
 		m := tests
 		change(&m)
@@ -200,7 +200,7 @@ func TestConfig(t *testing.T) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
-	if _, err := remind.New(remind.Config{Reminders: []remind.Reminder{tests, tests}}); err == nil || !strings.Contains(err.Error(), "stands twice") {
+	if _, err := remind.New(remind.Config{Reminders: []remind.Reminder{tests, tests}}); err == nil || !strings.Contains(err.Error(), "is set twice") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -98,7 +98,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 			return nil, protocol("error code %s", e.GetCode())
 		}
 	default:
-		return nil, protocol("a result is SUCCESS, or ERROR with an error")
+		return nil, protocol("a result must be SUCCESS, or ERROR with an error")
 	}
 	return out, fill(out, r)
 }
@@ -112,7 +112,7 @@ func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	e := r.GetError()
 	switch {
 	case was.Error == nil && e != nil:
-		return nil, protocol("it makes an error of a success")
+		return nil, protocol("it changes a success into an error")
 	case was.Error != nil:
 		if c := e.GetCode(); c != tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED && translate.Word(c, "ERROR_CODE_") != string(was.Error.Code) {
 			return nil, protocol("it changes the code to %s", c)

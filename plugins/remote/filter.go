@@ -176,7 +176,7 @@ func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.
 		next := call.Event{Time: ev.Time}
 		if r := e.GetFinished(); r != nil {
 			if ev.Outcome == nil || i != len(list)-1 {
-				return nil, protocol("finished is the last event of the answer to finished and no other")
+				return nil, protocol("finished must be the last event of the answer to finished, and only of that answer")
 			}
 			result, err := changed(ev.Outcome.Result, r)
 			if err != nil {
@@ -192,7 +192,7 @@ func (f *filter) events(ev *call.Event, answer *tooldv1.FilterResponse) ([]call.
 		out = append(out, next)
 	}
 	if ev.Outcome != nil && (len(out) == 0 || out[len(out)-1].Outcome == nil) {
-		return nil, protocol("the answer to finished has no end")
+		return nil, protocol("the answer to finished has no finished event")
 	}
 	return out, nil
 }
@@ -221,10 +221,10 @@ func (f *filter) report(ev *call.Event, e *tooldv1.FilterEvent) error {
 	case *tooldv1.FilterEvent_Output:
 		ev.Type, ev.Output = call.EventOutput, &call.Output{Stream: e.Output.GetStream(), Bytes: e.Output.GetData()}
 		if !slices.Contains(f.outputs, ev.Output.Stream) {
-			return protocol("output of a stream %q that there is not", ev.Output.Stream)
+			return protocol("output of the unknown stream %q", ev.Output.Stream)
 		}
 	default:
-		return protocol("an event of no kind")
+		return protocol("an event without a kind")
 	}
 	return nil
 }

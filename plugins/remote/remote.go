@@ -84,7 +84,7 @@ var (
 // New returns the hook of a service. It connects at the first question.
 func New(cfg Config) (*Hook, error) {
 	if cfg.Name == "" {
-		return nil, errors.New("a remote hook needs a name")
+		return nil, errors.New("a remote hook requires a name")
 	}
 	if cfg.Deadline == 0 {
 		cfg.Deadline = external.DefaultDeadline

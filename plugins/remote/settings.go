@@ -20,7 +20,7 @@ func (s *Settings) Check() (wrong setting.Problems) {
 		wrong.Add("", "set both cert and key, or neither")
 	}
 	if s.Token != "" && s.TokenFile != "" {
-		wrong.Add("", "one of token and token_file says where the token is, not two")
+		wrong.Add("", "set only one of token and token_file")
 	}
 	return wrong
 }

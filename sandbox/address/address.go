@@ -45,7 +45,7 @@ func (r Rules) Check(a netip.Addr) error {
 func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("address %q is refused: it is not one of a host and a port", address)
+		return fmt.Errorf("address %q is refused: it is not a host and a port", address)
 	}
 	if err := r.Check(to.Addr()); err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r Rules) notOwn(a netip.Addr) error {
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return &Error{a, "it is not known whether it is this host"}
+		return &Error{a, "it is unknown whether it is this host"}
 	}
 	for _, one := range own {
 		if p, err := netip.ParsePrefix(one.String()); err == nil && p.Addr().Unmap() == a {
@@ -80,20 +80,20 @@ var special = parse(map[string]string{
 	"127.0.0.0/8":     "it is this host",
 	"169.254.0.0/16":  "it is link-local, as the metadata services of clouds are",
 	"172.16.0.0/12":   "it is private",
-	"192.0.0.0/24":    "it is kept for protocols",
+	"192.0.0.0/24":    "it is reserved for protocols",
 	"192.0.2.0/24":    "it is for documentation",
-	"192.88.99.0/24":  "it is of 6to4 relays",
+	"192.88.99.0/24":  "it is for 6to4 relays",
 	"192.168.0.0/16":  "it is private",
 	"198.18.0.0/15":   "it is for benchmarks",
 	"198.51.100.0/24": "it is for documentation",
 	"203.0.113.0/24":  "it is for documentation",
-	"224.0.0.0/4":     "it is for many receivers",
+	"224.0.0.0/4":     "it is a multicast address",
 	"240.0.0.0/4":     "it is reserved",
 
-	"2001::/23":      "it is kept for protocols",
+	"2001::/23":      "it is reserved for protocols",
 	"2001:db8::/32":  "it is for documentation",
 	"3fff::/20":      "it is for documentation",
-	"64:ff9b:1::/48": "it is of a translator nearby",
+	"64:ff9b:1::/48": "it is for local translation (NAT64)",
 })
 
 var (
@@ -120,14 +120,14 @@ func parse(list map[string]string) (all []prefix) {
 func refusal(a netip.Addr) string {
 	switch {
 	case !a.IsValid():
-		return "it is none"
+		return "it is not valid"
 	case a.Zone() != "":
-		return "it is of one link"
+		return "it is valid on one link only"
 	}
 	if inner := embedded(a); len(inner) > 0 {
 		for _, i := range inner {
 			if why := refusal(i); why != "" {
-				return fmt.Sprintf("it leads to %v, and %s", i, why)
+				return fmt.Sprintf("it contains %v: %s", i, why)
 			}
 		}
 		return ""
@@ -138,7 +138,7 @@ func refusal(a netip.Addr) string {
 		}
 	}
 	if a.Is6() && !global.Contains(a) {
-		return "it is not of the public network"
+		return "it is not a public address"
 	}
 	return ""
 }

@@ -13,9 +13,9 @@ import (
 
 var (
 	errNoHost    = errors.New("the host is neither a name nor an address")
-	errCharacter = errors.New("the host has a character that no name has")
-	errNumber    = errors.New("the host ends in a number and is no address: write an address as 93.184.216.34")
-	errZone      = errors.New("the host is an address of one link")
+	errCharacter = errors.New("the host has a character that names cannot contain")
+	errNumber    = errors.New("the host ends in a number and is not an address: write an address such as 93.184.216.34")
+	errZone      = errors.New("the host is an address that is valid on one link only")
 )
 
 // Host returns the canonical form of a host: a lower-case ASCII name without trailing dot, or an address. For an address, plain is set. The
@@ -64,7 +64,7 @@ func ParseHosts(texts []string) (Hosts, error) {
 		case err != nil:
 			return nil, fmt.Errorf("host %q: %w", text, err)
 		case below && plain.IsValid():
-			return nil, fmt.Errorf("host %q: nothing is below an address", text)
+			return nil, fmt.Errorf("host %q: an address has no subdomains", text)
 		case below:
 			host = "." + host
 		}

@@ -94,7 +94,7 @@ func Open(cfg Config) *Pool {
 	p := &Pool{prefix: "toold-" + cfg.Owner + "-", id: rand.Text()[:10]}
 	p.mine = fmt.Sprintf("%s%d.%d-", p.prefix, cfg.PID, cfg.Start)
 	if len(p.mine) > 200 || strings.ContainsAny(p.mine, "/\n\x00") {
-		p.place.why = "the owner's name is none for a control group"
+		p.place.why = "the owner's name is not valid for a control group"
 		return p
 	}
 	p.place = find(cfg.Parent, p.mine+p.id+".0")

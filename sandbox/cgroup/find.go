@@ -155,7 +155,7 @@ func findFirst(mounts []Mount, own map[string]string, probe string) place {
 				continue
 			}
 			if err := tryOut(dir, probe, needed(1, controller)...); err != nil {
-				p.missing[controller] = fmt.Sprintf("no group of version 1 can be made: %v", err)
+				p.missing[controller] = fmt.Sprintf("cannot create a group of version 1: %v", err)
 				continue
 			}
 			p.dirs[controller] = dir
@@ -227,7 +227,7 @@ func findSecond(mounts []Mount, own map[string]string, parent, probe string) pla
 			p.why = "the daemon's own group of version 2 is not mounted"
 			return p
 		case dir == mounts[at].At:
-			p.why = "the daemon is in the topmost group of version 2, which is nobody's to delegate"
+			p.why = "the daemon is in the root group of version 2, which cannot be delegated"
 			return p
 		}
 		parent = filepath.Dir(dir)
@@ -242,7 +242,7 @@ func findSecond(mounts []Mount, own map[string]string, parent, probe string) pla
 		return p
 	}
 	if err := tryOut(parent, probe); err != nil {
-		p.why = fmt.Sprintf("no group of version 2 can be made: %v", err)
+		p.why = fmt.Sprintf("cannot create a group of version 2: %v", err)
 		return p
 	}
 	control := filepath.Join(parent, "cgroup.subtree_control")

@@ -54,9 +54,9 @@ func (r *rules) decide(to place) error {
 	case !slices.Contains(r.ports, to.port):
 		return refusal("port %d is not one of %v", to.port, r.ports)
 	case to.plain.IsValid() && !r.hosts.Match(to.host):
-		return refusal("the address %s is not among the hosts that may be reached; addresses have to be", to.host)
+		return refusal("the address %s is not in the list of permitted hosts; addresses must be in the list", to.host)
 	case len(r.hosts) > 0 && !r.hosts.Match(to.host):
-		return refusal("the host %s is not among those that may be reached", to.host)
+		return refusal("the host %s is not in the list of permitted hosts", to.host)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 		}
 	}
 	if _, refused := errors.AsType[*address.Error](err); refused {
-		return nil, refusal("the host %s leads to an address that may not be reached", to.host)
+		return nil, refusal("the host %s has an address that is not permitted", to.host)
 	}
 	status := http.StatusBadGateway
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
@@ -104,7 +104,7 @@ func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, e
 		}
 		// The trailing dot prevents the use of a DNS search list.
 		if all, err = resolver.LookupNetIP(ctx, "ip", to.host+"."); err != nil {
-			return nil, &problem{http.StatusBadGateway, fmt.Sprintf("the name %s leads to no address", to.host)}
+			return nil, &problem{http.StatusBadGateway, fmt.Sprintf("the name %s has no address", to.host)}
 		}
 	}
 	for _, a := range all {
@@ -113,7 +113,7 @@ func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, e
 		}
 	}
 	if len(list) == 0 {
-		return nil, refusal("the host %s leads to an address that may not be reached", to.host)
+		return nil, refusal("the host %s has an address that is not permitted", to.host)
 	}
 	return list[:min(len(list), maxDials)], nil
 }

@@ -120,7 +120,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"https", curl + tls + "/b", "hello example.com:" + secure + " /b"},
 		{"plain, denied", curl + code + "http://denied.test:" + plain, "403 000"},
 		{"https, denied", curl + code + "https://denied.test:" + secure + " 2>/dev/null", "000 403"},
-		{"why", curl + "http://denied.test:" + plain, "the host denied.test is not among those"},
+		{"why", curl + "http://denied.test:" + plain, "the host denied.test is not in the list"},
 		{"another Host header", curl + code + "-H 'Host: denied.test' " + web, "403 000"},
 		{"metadata", curl + code + "http://169.254.169.254/latest", "403 000"},
 		{"this machine", curl + code + "http://127.0.0.1:" + plain + " --noproxy ''", "403 000"},

@@ -45,7 +45,7 @@ func readRequest(in *bufio.Reader) (*request, error) {
 	}
 	r := &request{method: parts[0], old: parts[2] == "HTTP/1.0"}
 	if !token(r.method) || len(r.method) > 32 {
-		return nil, bad("the method has a character that no method has")
+		return nil, bad("the method has a character that methods cannot contain")
 	}
 	if parts[2] != "HTTP/1.1" && !r.old {
 		return nil, &problem{http.StatusHTTPVersionNotSupported, "the version is not HTTP/1.1"}
@@ -89,7 +89,7 @@ func (r *request) readFields(in *bufio.Reader, size int) error {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || !token(name) { // this also refuses a line that continues the previous one
-			return bad("a header field has no proper name")
+			return bad("the name of a header field is not valid")
 		}
 		r.fields = append(r.fields, field{strings.ToLower(name), strings.Trim(value, " \t")})
 	}
@@ -117,7 +117,7 @@ func (r *request) frame() error {
 	lengths, codings := r.all("content-length"), r.all("transfer-encoding")
 	switch {
 	case len(lengths) > 1 || len(codings) > 1 || len(lengths)+len(codings) > 1:
-		return bad("the length of the body is said twice")
+		return bad("the length of the body is given twice")
 	case len(codings) == 1 && (r.old || !strings.EqualFold(codings[0], "chunked")):
 		return bad("the transfer encoding is not chunked")
 	case len(codings) == 1:
@@ -125,14 +125,14 @@ func (r *request) frame() error {
 	case len(lengths) == 1:
 		text := lengths[0]
 		if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
-			return bad("the length of the body is no number")
+			return bad("the length of the body is not a number")
 		}
 		r.length, _ = strconv.ParseInt(text, 10, 64)
 	}
 	expect := r.all("expect")
 	r.waits = len(expect) == 1 && strings.EqualFold(expect[0], "100-continue") && !r.old && r.length != 0
 	if r.method == http.MethodConnect && r.length != 0 {
-		return bad("CONNECT has no body")
+		return bad("CONNECT must not have a body")
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (r *request) target(text string) (err error) {
 	case len(text) < 7 || !strings.EqualFold(text[:7], "http://"):
 		return bad("the target is not a whole URL that begins with http://; https goes through CONNECT")
 	case strings.EqualFold(r.method, "TRACE"), strings.EqualFold(r.method, "TRACK"):
-		return refusal("%s shows what others have added", r.method)
+		return refusal("%s would return data that other clients added", r.method)
 	default:
 		end := 7 + strings.IndexAny(text[7:]+"/", "/?#")
 		usual = "80"
@@ -162,7 +162,7 @@ func (r *request) target(text string) (err error) {
 			return bad("the target has a fragment")
 		}
 		if _, err := url.ParseRequestURI(r.path); err != nil {
-			return bad("the target's path cannot be read: a % stands before two hexadecimal digits")
+			return bad("the target's path is not valid: % must be followed by two hexadecimal digits")
 		}
 	}
 	hosts := r.all("host")
@@ -174,7 +174,7 @@ func (r *request) target(text string) (err error) {
 			usual = strconv.Itoa(int(r.to.port)) // Some clients omit the port in Host when it is the usual one.
 		}
 		if said, err := readPlace(hosts[0], usual); err != nil || said != r.to {
-			return refusal("the Host header is not that of the target")
+			return refusal("the Host header differs from the host of the target")
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ func readPlace(text, usual string) (to place, err error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || port[0] == '+' {
-		return to, refusal("the target has no proper port")
+		return to, refusal("the port of the target is not valid")
 	}
 	to.port = uint16(n)
 	if to.host, to.plain, err = address.Host(inner); err != nil {

@@ -68,9 +68,9 @@ func (s *session) answer(conn net.Conn, in *bufio.Reader, e *Event, err error) {
 	p, ok := errors.AsType[*problem](err)
 	if !ok {
 		if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() {
-			p = &problem{http.StatusRequestTimeout, "the request did not come in time"}
+			p = &problem{http.StatusRequestTimeout, "the request was not received in time"}
 		} else {
-			p = &problem{http.StatusBadRequest, "the request is not whole"}
+			p = &problem{http.StatusBadRequest, "the request is incomplete"}
 		}
 	}
 	e.Why, e.Verdict = p.why, Refused
@@ -143,11 +143,11 @@ func oneLine(r rune) rune {
 // plain forwards a request and its answer.
 func (t *tunnel) plain(r *request, added http.Header) error {
 	if _, err := io.WriteString(t.toHost(), r.head(added)); err != nil {
-		return errors.New("the host does not listen")
+		return errors.New("cannot send to the host")
 	}
 	if r.waits {
 		if _, err := io.WriteString(t.conn, "HTTP/1.1 100 Continue\r\n\r\n"); err != nil {
-			return errors.New("the process does not listen")
+			return errors.New("cannot send to the process")
 		}
 	}
 	var sent sync.WaitGroup
@@ -160,7 +160,7 @@ func (t *tunnel) plain(r *request, added http.Header) error {
 	err := t.answerHead(back)
 	if err == nil {
 		if _, err = io.Copy(writer{t.toProcess()}, back); err != nil {
-			err = errors.New("the answer did not come to its end")
+			err = errors.New("the response is incomplete")
 		}
 	} else {
 		fmt.Fprintf(t.conn, "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\ntoold: %v\n", err)
@@ -195,7 +195,7 @@ func (t *tunnel) body(r *request) error {
 	return err
 }
 
-var errAnswer = errors.New("the host's answer is no proper one")
+var errAnswer = errors.New("the host's response is not valid HTTP")
 
 // answerHead forwards the head of an answer without its hop-by-hop fields.
 func (t *tunnel) answerHead(back *bufio.Reader) error {

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrDigest means that the digest of a ticket does not match the call that contains it. A client must not answer such a ticket.
-var ErrDigest = errors.New("the question is for something else than the call shows")
+var ErrDigest = errors.New("the digest does not match the call")
 
 // Verify recomputes the digest of a call's open ticket from the fields of the call, and returns [ErrDigest] when they differ.
 func Verify(c *tooldv1.Call) error {

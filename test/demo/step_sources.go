@@ -106,7 +106,7 @@ worker = Worker("greeter", address=os.environ["ADDRESS"], token=open("data/token
 
 @worker.tool(read_only=True, observe=True)
 def greet(call, name: str, times: int = 1) -> str:
-    "Greets somebody."
+    "Greets a person."
     return " ".join([f"Hello, {name}, from process {os.getpid()}!"] * times)
 
 worker.run()

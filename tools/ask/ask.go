@@ -34,10 +34,10 @@ type arguments struct {
 const parameters = `{
 	"type": "object",
 	"properties": {
-		"question": {"type": "string", "description": "What to ask, with all that a person needs to know to answer it.", "minLength": 1, "maxLength": 4000},
+		"question": {"type": "string", "description": "What to ask, with everything that a person needs to answer it.", "minLength": 1, "maxLength": 4000},
 		"options": {
 			"type": "array",
-			"description": "The answers to choose from. Leave it out for free text.",
+			"description": "The answers to choose from. Omit it for a free-text answer.",
 			"items": {"type": "string", "minLength": 1, "maxLength": 200},
 			"minItems": 1,
 			"maxItems": 50,
@@ -46,14 +46,14 @@ const parameters = `{
 		"multiple": {"type": "boolean", "description": "Whether more than one of the options may be chosen."},
 		"schema": {
 			"type": "object",
-			"description": "In place of options: a JSON Schema of the answer, of type, title, description, enum, const, default, properties, required, additionalProperties (true or false), items and the bounds of numbers, lengths and items."
+			"description": "Instead of options: a JSON Schema of the answer. It may use type, title, description, enum, const, default, properties, required, additionalProperties (true or false), items, and limits for numbers, lengths and items."
 		}
 	},
 	"required": ["question"],
 	"additionalProperties": false
 }`
 
-const guidance = "Ask only what you cannot find out yourself and what decides how to go on. Offer options where you can."
+const guidance = "Ask only when you cannot find the answer yourself and your next step depends on it. Offer options where possible."
 
 // New returns the tool ask_user. The tool changes nothing, so no gate needs to ask for approval before it runs.
 func New() tool.Tool {
@@ -128,14 +128,14 @@ func validate(args arguments) error {
 	for i, option := range args.Options {
 		add(fmt.Sprintf("options[%d]", i), textProblem(option, MaxOptionLength))
 		if slices.Contains(args.Options[:i], option) {
-			add(fmt.Sprintf("options[%d]", i), "is there twice")
+			add(fmt.Sprintf("options[%d]", i), "is a duplicate")
 		}
 	}
 	switch {
 	case args.Schema != nil && args.Options != nil:
-		add("schema", "cannot stand beside options; use one of them")
+		add("schema", "cannot be combined with options; use one of them")
 	case args.Multiple && len(args.Options) == 0:
-		add("multiple", "needs options to choose from")
+		add("multiple", "requires options")
 	}
 	if args.Schema != nil {
 		field, problem := answerProblem(args.Schema)

@@ -42,7 +42,7 @@ var types = []string{"string", "number", "integer", "boolean", "array", "object"
 
 func (c *checker) schema(path string, schema map[string]any, depth int) {
 	if c.nodes++; c.nodes > maxSchemaNodes || depth > maxSchemaDepth {
-		c.add(path, "is too big: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
+		c.add(path, "is too large: at most %d schemas, nested at most %d levels", maxSchemaNodes, maxSchemaDepth)
 		return
 	}
 	typ, _ := schema["type"].(string)
@@ -60,7 +60,7 @@ func (c *checker) schema(path string, schema map[string]any, depth int) {
 		required, _ := schema["required"].([]any)
 		for i, name := range required {
 			if _, ok := properties[name.(string)]; !ok {
-				c.add(fmt.Sprintf("%s.required[%d]", path, i), "is not among the properties")
+				c.add(fmt.Sprintf("%s.required[%d]", path, i), "is not one of the properties")
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (c *checker) keyword(path, keyword string, value any, depth int) {
 		}
 	case "enum":
 		if list, ok := value.([]any); !ok || len(list) == 0 {
-			c.add(path, "must be a list that is not empty")
+			c.add(path, "must be a non-empty list")
 		}
 	case "required":
 		c.names(path, value)
@@ -123,7 +123,7 @@ func (c *checker) names(path string, value any) {
 	for i, v := range list {
 		name, ok := v.(string)
 		if !ok || seen[name] {
-			c.add(fmt.Sprintf("%s[%d]", path, i), "must be a name, once")
+			c.add(fmt.Sprintf("%s[%d]", path, i), "must be a name without duplicates")
 		}
 		seen[name] = true
 	}

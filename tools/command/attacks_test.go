@@ -29,7 +29,7 @@ run:
   args: [log, {option: --format, value: "{format}"}, "--depth={depth}", "-C{depth}", {flag: --all, if: all}, "{ref}", "{ref}/{ref}", "--", "{paths...}", "{rest:json}"]
 `, show))
 	for _, bad := range []string{"--output=/x", "-exec", "--pre", "--upload-pack=x", "-c core.pager=x", "-", "-1"} {
-		if got := one.text(`{"ref":"` + bad + `"}`); !strings.HasPrefix(got, "error: The program was not run. ref: begins with -, which run would take for an option") {
+		if got := one.text(`{"ref":"` + bad + `"}`); !strings.HasPrefix(got, "error: The program was not run. ref: begins with -, so run would read it as an option") {
 			t.Errorf("%s as an operand: %s", bad, got)
 		}
 	}
@@ -40,12 +40,12 @@ run:
 		t.Errorf("joined to its option: %s", got)
 	}
 	glued := newClient(t, s.load("id: x\nparameters: {properties: {out: {type: string}, file: {type: string}}}\nrun: {program: ./run, args: ['-o{out}', '{file}']}\n", show))
-	if got := glued.text(`{"out":"","file":"a"}`); !strings.Contains(got, "out: must not be empty: run would take what comes next for the value of -o") {
+	if got := glued.text(`{"out":"","file":"a"}`); !strings.Contains(got, "out: must not be empty: run would use the next argument as the value of -o") {
 		t.Errorf("an empty value: %s", got)
 	}
 	path := newClient(t, s.load("id: x\nparameters: {properties: {p: {type: string}}}\nrun: {program: ./run, args: ['{p:path}']}\n", show))
 	for _, bad := range []string{"/etc/passwd", "../x", "a/../../x", ""} {
-		if got := path.text(`{"p":"` + bad + `"}`); !strings.Contains(got, "p: want a path below the workspace") {
+		if got := path.text(`{"p":"` + bad + `"}`); !strings.Contains(got, "p: must be a relative path that stays in the workspace") {
 			t.Errorf("%q as a path: %s", bad, got)
 		}
 	}
@@ -66,10 +66,10 @@ func TestNothingIsInterpreted(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.workspace, "made")); err == nil {
 		t.Error("something was run")
 	}
-	if got := one.text(`{"a":"x\u0000y"}`); !strings.Contains(got, "a: holds a NUL") {
+	if got := one.text(`{"a":"x\u0000y"}`); !strings.Contains(got, "a: contains a NUL") {
 		t.Errorf("a NUL: %s", got)
 	}
-	if got := one.text(`{"a":"` + strings.Repeat("x", 3<<20) + `"}`); !strings.Contains(got, "a: is longer than the 131071 bytes") {
+	if got := one.text(`{"a":"` + strings.Repeat("x", 3<<20) + `"}`); !strings.Contains(got, "a: is longer than 131071 bytes") {
 		t.Errorf("3 MB: %.200s", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 	} {
 		for _, m := range []string{"run: {program: PATH}", "run: {program: /bin/sh, args: [PATH], files: [{path: PATH}]}"} {
 			got := s.problem("id: x\n" + strings.ReplaceAll(m, "PATH", tt.path) + "\n")
-			if bad := strings.Contains(got, "is in the workspace, where callers could change it"); bad != tt.bad || !bad && got != "" {
+			if bad := strings.Contains(got, "is in the workspace, where callers can change it"); bad != tt.bad || !bad && got != "" {
 				t.Errorf("%s of %s is told as %q", tt.path, m, got)
 			}
 		}

@@ -99,7 +99,7 @@ func (m *Manifest) parameters(r *reader) map[string]parameter {
 // check reports what is wrong with a parsed manifest. It reads no files.
 func (m *Manifest) check(r *reader) {
 	if m.ID == "" {
-		r.wrong("id", "is missing: want the name by which models call the tool")
+		r.wrong("id", "is missing; set the name by which models call the tool")
 	} else if err := tool.ValidName(m.ID); err != nil {
 		r.wrong("id", "%v", err)
 	}
@@ -141,11 +141,11 @@ func (m *Manifest) checkEffects(r *reader) {
 		path := fmt.Sprintf("assess[%d]", i)
 		one(path+".effects", &m.Assess[i].Effects)
 		if len(m.Assess[i].When) == 0 {
-			r.wrong(path, "has no when; want the arguments that it is about, such as {action: list}")
+			r.wrong(path, "has no when; set the arguments to which it applies, such as {action: list}")
 		}
 	}
 	if m.Mildest == nil && len(m.Assess) > 0 {
-		r.wrong("assess", "has no effect without mildest, which says how mild an assessment may be")
+		r.wrong("assess", "has no effect without mildest, which sets the lowest possible assessment")
 	}
 }
 
@@ -161,20 +161,20 @@ func (m *Manifest) checkProgram(r *reader) {
 	p := &m.Run
 	switch {
 	case p.Program == "":
-		r.wrong("run.program", "is missing: want an absolute path, or ./name for a file beside the manifest")
+		r.wrong("run.program", "is missing; set an absolute path, or ./name for a file beside the manifest")
 	case !filepath.IsAbs(p.Program) && !strings.HasPrefix(p.Program, "./"):
-		r.wrong("run.program", "%q is neither absolute, such as /usr/bin/git, nor beside the manifest, such as ./greet.sh; no PATH is searched", p.Program)
+		r.wrong("run.program", "%q is neither an absolute path, such as /usr/bin/git, nor a file beside the manifest, such as ./greet.sh; PATH is not searched", p.Program)
 	}
 	checkDigest(r, "run.digest", p.Digest)
 	for i, f := range p.Files {
 		path := fmt.Sprintf("run.files[%d]", i)
 		if !filepath.IsAbs(f.Path) && !strings.HasPrefix(f.Path, "./") {
-			r.wrong(path+".path", "%q is neither absolute nor beside the manifest, such as ./lib.py", f.Path)
+			r.wrong(path+".path", "%q is neither an absolute path nor a file beside the manifest, such as ./lib.py", f.Path)
 		}
 		checkDigest(r, path+".digest", f.Digest)
 	}
 	if p.Directory != "" && !filepath.IsLocal(p.Directory) {
-		r.wrong("run.directory", "%q does not lie in the workspace; want a path such as . or src", p.Directory)
+		r.wrong("run.directory", "%q is not in the workspace; want a path such as . or src", p.Directory)
 	}
 	for i := range p.Args {
 		e := &p.Args[i]
@@ -184,7 +184,7 @@ func (m *Manifest) checkProgram(r *reader) {
 		}
 		for _, in := range interpreters {
 			if in.name.MatchString(filepath.Base(p.Program)) && in.option.MatchString(before) && len(e.text.placeholders()) > 0 {
-				r.wrong(e.path, `%s would run the argument as a program; write the program out and give it the argument: ["-c", "… \"$1\" …", "sh", "{name}"]`, filepath.Base(p.Program))
+				r.wrong(e.path, `%s would run the argument as a program; write a fixed program and pass it the argument: ["-c", "… \"$1\" …", "sh", "{name}"]`, filepath.Base(p.Program))
 			}
 		}
 	}
@@ -195,5 +195,5 @@ func checkDigest(r *reader, path, digest string) {
 	if b, err := hex.DecodeString(hexed); digest == "" || digest == digestLoad || ok && err == nil && len(b) == 32 {
 		return
 	}
-	r.wrong(path, "%q is neither sha256:<64 hex digits>, as sha256sum prints them, nor load", digest)
+	r.wrong(path, "%q is neither load nor sha256: and 64 hex digits, as sha256sum prints them", digest)
 }

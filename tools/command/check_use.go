@@ -18,13 +18,13 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 		if e.flag != "" {
 			used[e.when] = true
 			if p, ok := known[e.when]; !ok || !slices.Equal(p.types, []string{"boolean"}) {
-				r.wrong(e.path+".if", "%q is no parameter of type boolean", e.when)
+				r.wrong(e.path+".if", "%q is not a parameter of type boolean", e.when)
 			}
 			continue
 		}
 		m.checkTemplate(r, &e.text, known, used, true)
 		if prefix := e.text.prefix(); len(e.text.parts) > 1 && strings.Trim(prefix, "-") == "" && prefix != "" {
-			r.wrong(e.text.path, `the name of an option cannot come from an argument; write it out, such as "--name={name}"`)
+			r.wrong(e.text.path, `the name of an option must be fixed text; only its value may be an argument, such as "--name={name}"`)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Run.Environment)) {
@@ -36,7 +36,7 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 	for _, v := range m.Assess {
 		for _, name := range slices.Sorted(maps.Keys(v.When)) {
 			if _, ok := known[name]; !ok {
-				r.wrong("assess", "%q is no parameter%s", name, among(known))
+				r.wrong("assess", "%q is not a parameter%s", name, among(known))
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if !used[name] {
-			r.wrong("parameters.properties."+name, `goes nowhere: name it in run.args as "{%s}", or say run.stdin: arguments`, name)
+			r.wrong("parameters.properties."+name, `is not used: add "{%s}" to run.args, or set run.stdin: arguments`, name)
 		}
 	}
 }
@@ -59,32 +59,32 @@ func (m *Manifest) checkTemplate(r *reader, t *template, known map[string]parame
 		if p.each {
 			each++
 			if ok && !slices.Equal(types, []string{"array"}) {
-				r.wrong(t.path, "{%s...} wants a parameter of type array", p.name)
+				r.wrong(t.path, "{%s...} requires a parameter of type array", p.name)
 				continue
 			}
 			types = param.ofElements
 		}
 		switch {
 		case !ok:
-			r.wrong(t.path, "{%s} is no parameter%s", p.name, among(known))
+			r.wrong(t.path, "{%s} is not a parameter%s", p.name, among(known))
 		case p.each && !lists, each > 1:
-			r.wrong(t.path, "{%s...} cannot stand here: one list makes elements of run.args", p.name)
+			r.wrong(t.path, "{%s...} is not allowed here: only an element of run.args may expand one list", p.name)
 		case p.form == formJSON:
 		case len(types) == 0:
-			r.wrong(t.path, "{%s} has no type; say in parameters that it is a string, integer, number or boolean", p.name)
+			r.wrong(t.path, "{%s} has no type; declare it in parameters as string, integer, number or boolean", p.name)
 		case slices.ContainsFunc(types, func(s string) bool { return s == "object" || s == "array" || s == "null" }):
-			r.wrong(t.path, "{%s} may be %s, which is no text; want {%s...} for a list, or {%s:json}", p.name, strings.Join(types, " or "), p.name, p.name)
+			r.wrong(t.path, "{%s} may be %s, which has no text form; use {%s...} for a list, or {%s:json}", p.name, strings.Join(types, " or "), p.name, p.name)
 		case p.form == formPath && !slices.Equal(types, []string{"string"}):
-			r.wrong(t.path, "{%s:path} wants a parameter of type string", p.name)
+			r.wrong(t.path, "{%s:path} requires a parameter of type string", p.name)
 		}
 	}
 }
 
 func among(known map[string]parameter) string {
 	if len(known) == 0 {
-		return "; parameters names none"
+		return "; parameters declares none"
 	}
-	return "; known are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+	return "; known names: " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
 var variable = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
@@ -103,11 +103,11 @@ func (m *Manifest) checkEnvironment(r *reader) {
 	name := func(path, name string) bool {
 		switch {
 		case !variable.MatchString(name):
-			r.wrong(path, "%q is no name of a variable; want letters, digits and _", name)
+			r.wrong(path, "%q is not a variable name; use letters, digits and _, with no digit first", name)
 		case strings.HasPrefix(name, ownPrefix):
-			r.wrong(path, "%s: names with %s are the daemon's", name, ownPrefix)
+			r.wrong(path, "%s: names that begin with %s are reserved for the daemon", name, ownPrefix)
 		case named[name] != "":
-			r.wrong(path, "%s is set by %s already", name, named[name])
+			r.wrong(path, "%s is already set by %s", name, named[name])
 		default:
 			named[name] = path
 			return true
@@ -118,7 +118,7 @@ func (m *Manifest) checkEnvironment(r *reader) {
 		path := "run.environment." + n
 		t := r.template(p.Environment[n], path)
 		if name(path, n) && len(t.placeholders()) > 0 && !strings.HasPrefix(n, filledPrefix) {
-			r.wrong(path, "an argument may fill variables that begin with %s alone, because others mean something to programs (PATH, LD_PRELOAD, GIT_SSH_COMMAND, BASH_ENV); want %s%s",
+			r.wrong(path, "an argument may only fill variables that begin with %s, because programs interpret others (PATH, LD_PRELOAD, GIT_SSH_COMMAND, BASH_ENV); use %s%s",
 				filledPrefix, filledPrefix, n)
 		}
 	}
@@ -153,33 +153,33 @@ func (m *Manifest) checkBounds(r *reader) {
 	}
 	for i, code := range p.ExitCodes {
 		if code < 0 || code > 255 {
-			r.wrong(fmt.Sprintf("run.exit_codes[%d]", i), "%d is no exit code; want 0 to 255", code)
+			r.wrong(fmt.Sprintf("run.exit_codes[%d]", i), "%d is not an exit code; want 0 to 255", code)
 		}
 	}
 	if p.Grace > 4*time.Second {
-		r.wrong("run.grace", "%v is more than the 4s that there is for a program to end", p.Grace)
+		r.wrong("run.grace", "%v is more than 4s, the maximum time for a program to end", p.Grace)
 	}
 	h := p.Persistent
 	if h == nil {
 		return
 	}
 	if p.Output != outputLines {
-		r.wrong("run.persistent", "needs run.output: lines, because calls are told apart by them")
+		r.wrong("run.persistent", "requires run.output: lines, because each line carries the id of its call")
 	}
 	if p.Stdin != "" && p.Stdin != stdinCall {
-		r.wrong("run.stdin", "a persistent program reads one line for each call; leave it out, or say %s", stdinCall)
+		r.wrong("run.stdin", "a persistent program reads one line for each call; omit this setting, or set %s", stdinCall)
 	}
 	for i := range p.Args {
 		if len(p.Args[i].text.placeholders()) > 0 || p.Args[i].flag != "" {
-			r.wrong(p.Args[i].path, "a persistent program gets its arguments on standard input, not in run.args")
+			r.wrong(p.Args[i].path, "a persistent program receives arguments on standard input, not in run.args")
 		}
 	}
 	for n, v := range p.Environment {
 		if t, err := parseTemplate(v, ""); err == nil && len(t.placeholders()) > 0 {
-			r.wrong("run.environment."+n, "a persistent program gets its arguments on standard input, not in its environment")
+			r.wrong("run.environment."+n, "a persistent program receives arguments on standard input, not in its environment")
 		}
 	}
 	if h.Instances < 0 || h.Instances > 64 || h.Total < 0 || h.Total > 1024 || h.Calls < 0 || h.Calls > 1_000_000 || h.Idle > 24*time.Hour {
-		r.wrong("run.persistent", "want instances up to 64, total up to 1024, calls up to 1000000, and idle up to 24h")
+		r.wrong("run.persistent", "the limits are 64 instances, a total of 1024, 1000000 calls, and 24h idle")
 	}
 }

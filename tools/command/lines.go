@@ -80,7 +80,7 @@ func parseLine(text []byte) (*line, error) {
 	for name, value := range members {
 		if slices.Contains(kinds, name) {
 			if kind != "" {
-				return nil, fmt.Errorf("has %s and %s; a line has one of %s", min(kind, name), max(kind, name), strings.Join(kinds, ", "))
+				return nil, fmt.Errorf("has %s and %s; a line has exactly one of %s", min(kind, name), max(kind, name), strings.Join(kinds, ", "))
 			}
 			kind = name
 		}
@@ -108,7 +108,7 @@ func (l *line) set(name string, value json.RawMessage) error {
 		l.Checkpoint = value
 		return nil
 	case !known:
-		return errors.New("is no member of a line")
+		return errors.New("is not a known member of a line")
 	case name == "output" && bytes.HasPrefix(value, []byte(`"`)):
 		value = slices.Concat([]byte(`{"text":`), value, []byte(`}`))
 	}
@@ -121,22 +121,22 @@ func (l *line) set(name string, value json.RawMessage) error {
 func (l *line) check(kind string) error {
 	switch {
 	case kind != "result" && (l.Message != "" || l.Content != nil || l.Display != "" || l.Metadata != nil):
-		return errors.New("message, content, display_preference and metadata go with result alone")
+		return errors.New("message, content, display_preference and metadata are only allowed with result")
 	case kind == "progress":
 		return checkProgress(l.Progress)
 	case kind == "activity" && (l.Activity.ID == "" || l.Activity.Content == nil), kind == "activity_delta" && (l.Delta.ID == "" || l.Delta.Patch == nil):
-		return errors.New("want an id, and what is shown of it")
+		return errors.New("requires an id, and content or a patch")
 	case kind == "output" && l.Output.Stream != "" && !stream.MatchString(l.Output.Stream):
-		return fmt.Errorf("output: stream %q is no name such as stdout", l.Output.Stream)
+		return fmt.Errorf("output: stream %q is not a name such as stdout", l.Output.Stream)
 	case kind == "suspend":
 		_, err := l.Suspend.ticket()
 		return err
 	case kind == "error" && l.Error.Message == "":
-		return errors.New("error: want a message")
+		return errors.New("error: requires a message")
 	case kind == "error" && l.Error.Reason != "" && !reason.MatchString(l.Error.Reason):
-		return fmt.Errorf("error: reason %q is not in capitals, such as NO_MATCH", l.Error.Reason)
+		return fmt.Errorf("error: reason %q is not upper case, such as NO_MATCH", l.Error.Reason)
 	case !slices.Contains([]tool.Display{"", tool.DisplayDefault, tool.DisplayCollapsed, tool.DisplayCode, tool.DisplayMarkdown, tool.DisplayDiff, tool.DisplayHidden}, l.Display):
-		return fmt.Errorf("display_preference %q is none", l.Display)
+		return fmt.Errorf("display_preference %q is unknown", l.Display)
 	}
 	for i := range l.Content {
 		if err := checkContent(&l.Content[i]); err != nil {
@@ -159,7 +159,7 @@ func checkProgress(p *tool.Progress) error {
 		return fmt.Errorf("progress: status %q is not pending, running, done, failed or cancelled", p.Status)
 	}
 	if p.Fraction < 0 || p.Fraction > 1 || p.Loaded < 0 || p.Total < 0 {
-		return errors.New("progress: want a fraction between 0 and 1, and amounts of 0 and more")
+		return errors.New("progress: fraction must be between 0 and 1, and amounts must not be negative")
 	}
 	return nil
 }
@@ -178,11 +178,11 @@ func checkContent(c *tool.Content) error {
 		}
 	case tool.ContentImage, tool.ContentAudio, tool.ContentDocument, tool.ContentUI:
 		if len(c.Data) > maxContentData || c.Artifact != "" {
-			return fmt.Errorf("want at most %d bytes of data", maxContentData)
+			return fmt.Errorf("data must have at most %d bytes", maxContentData)
 		}
 	case tool.ContentLink:
 		if c.URI == "" {
-			return errors.New("want a uri")
+			return errors.New("requires a uri")
 		}
 	default:
 		return fmt.Errorf("type %q is not text, image, audio, document, diff, resource_link or ui", c.Type)
@@ -197,7 +197,7 @@ func (q *question) ticket() (*tool.Ticket, error) {
 		DefaultResult: string(q.DefaultResult),
 	}
 	if strings.TrimSpace(q.Message) == "" || len(q.Message) > maxQuestion {
-		return nil, fmt.Errorf("suspend: want a message for the person who is asked, of at most %d bytes", maxQuestion)
+		return nil, fmt.Errorf("suspend: requires a message of at most %d bytes for the person who answers", maxQuestion)
 	}
 	if !slices.Contains([]tool.ResumeMode{"", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool}, q.ResumeMode) {
 		return nil, fmt.Errorf("suspend: resume_mode %q is not REPLAY_TOOL_CALL, USE_DECISION_AS_TOOL_RESULT or PASS_DECISION_TO_TOOL", q.ResumeMode)
@@ -205,7 +205,7 @@ func (q *question) ticket() (*tool.Ticket, error) {
 	if q.ExpiresIn != "" {
 		d, err := parseDuration(q.ExpiresIn)
 		if err != nil || d <= 0 {
-			return nil, fmt.Errorf("suspend: expires_in %q is no duration such as 24h or 7d", q.ExpiresIn)
+			return nil, fmt.Errorf("suspend: expires_in %q is not a duration such as 24h or 7d", q.ExpiresIn)
 		}
 		t.ExpiresIn = d
 	}
@@ -216,13 +216,13 @@ func (q *question) ticket() (*tool.Ticket, error) {
 func objectOf(text []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("is no JSON object")
+		return nil, errors.New("is not a JSON object")
 	}
 	members := map[string]json.RawMessage{}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("is no JSON: %w", err)
+			return nil, fmt.Errorf("is not valid JSON: %w", err)
 		}
 		name, _ := key.(string)
 		if _, twice := members[name]; twice {
@@ -230,15 +230,15 @@ func objectOf(text []byte) (map[string]json.RawMessage, error) {
 		}
 		var value json.RawMessage
 		if err := d.Decode(&value); err != nil {
-			return nil, fmt.Errorf("is no JSON: %w", err)
+			return nil, fmt.Errorf("is not valid JSON: %w", err)
 		}
 		members[name] = value
 	}
 	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("is no JSON: %w", err)
+		return nil, fmt.Errorf("is not valid JSON: %w", err)
 	}
 	if d.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
-		return nil, errors.New("has something behind the object")
+		return nil, errors.New("has text after the object")
 	}
 	return members, nil
 }

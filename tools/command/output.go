@@ -129,7 +129,7 @@ func (s *splitter) flush(take func([]byte) error) error {
 func (s *splitter) parse(text []byte) (*line, error) {
 	l, err := parseLine(text)
 	if err != nil {
-		return nil, &protocolError{"BAD_LINE", fmt.Sprintf("printed what is no line of its manifest's kind: line %d %v", s.number, err)}
+		return nil, &protocolError{"BAD_LINE", fmt.Sprintf("printed an invalid line: line %d %v", s.number, err)}
 	}
 	return l, nil
 }
@@ -203,7 +203,7 @@ func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 	case outputJSON:
 		text := bytes.TrimSpace(o.kept.Bytes())
 		if !utf8.Valid(text) || !json.Valid(text) {
-			return tool.FailCode("BAD_JSON", "The program printed what is no JSON.%s", o.lastWords())
+			return tool.FailCode("BAD_JSON", "The program's output is not valid JSON.%s", o.lastWords())
 		}
 		return &tool.Result{Status: tool.StatusSuccess, Data: string(text)}
 	}
@@ -223,7 +223,7 @@ func (o *output) result(exit *sandbox.Exit, killed bool) *tool.Result {
 func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 	reason, how := "EXIT_CODE", fmt.Sprintf("The program ended with exit code %d.", exit.Code)
 	if exit.Signal != "" {
-		how = "The program was ended by " + exit.Signal + "."
+		how = "The program was stopped by signal " + exit.Signal + "."
 	}
 	if why := exit.OutOfMemory(); why != "" {
 		reason, how = sandbox.ReasonOOM, "The program ran out of memory. "+why+" "+how

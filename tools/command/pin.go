@@ -72,7 +72,7 @@ func (p *pin) verify() error {
 		return err
 	}
 	if digest != p.digest {
-		return fmt.Errorf("%s has the digest %s; pinned is %s", p.path, digest, p.digest)
+		return fmt.Errorf("%s has the digest %s; the pinned digest is %s", p.path, digest, p.digest)
 	}
 	p.known = state{}
 	if time.Since(time.Unix(now.changed.Unix())) > settled {
@@ -87,7 +87,7 @@ func (p *pin) open() (*os.File, error) {
 		return nil, err
 	}
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s is no file", p.path), err, file.Close())
+		return nil, errors.Join(fmt.Errorf("%s is not a regular file", p.path), err, file.Close())
 	}
 	return file, nil
 }
@@ -109,7 +109,7 @@ func (p *pin) sum() (digest string, at state, err error) {
 	}
 	after, err := file.Stat()
 	if err == nil && stateOf(before) != stateOf(after) {
-		err = fmt.Errorf("%s changed while it was read", p.path)
+		err = fmt.Errorf("%s changed during reading", p.path)
 	}
 	return digestPrefix + hex.EncodeToString(h.Sum(nil)), stateOf(after), err
 }

@@ -72,7 +72,7 @@ type process struct {
 }
 
 // errUnused is the cause of the cancellation when a program is no longer needed.
-var errUnused = errors.New("the program is not needed any more")
+var errUnused = errors.New("the program is no longer needed")
 
 // execute executes a call with one of the programs.
 func (p *pool) execute(ctx context.Context, c *tool.Call, m *memo, secrets *secrets) (*tool.Result, error) {
@@ -375,5 +375,5 @@ func (p *process) line(text []byte) error {
 	case l.ID != "" && l.ID == p.last:
 		return nil
 	}
-	return &protocolError{"BAD_LINE", fmt.Sprintf("printed a line for the call %q, which it was not given", l.ID)}
+	return &protocolError{"BAD_LINE", fmt.Sprintf("printed a line for the call %q, which it never received", l.ID)}
 }

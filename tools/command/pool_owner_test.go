@@ -115,7 +115,7 @@ func TestHotTotal(t *testing.T) {
 	if exec.most != 3 {
 		t.Errorf("%d programs at once", exec.most)
 	}
-	if got := s.problem(hotManifest("total: 1025")); !strings.Contains(got, "run.persistent: want instances up to 64, total up to 1024") {
+	if got := s.problem(hotManifest("total: 1025")); !strings.Contains(got, "run.persistent: the limits are 64 instances, a total of 1024") {
 		t.Errorf("a wrong total is told as %q", got)
 	}
 }

@@ -157,7 +157,7 @@ func TestHotFailures(t *testing.T) {
 	one := s.load(hotManifest(""), hot)
 	for _, tt := range []struct{ do, reason, text string }{
 		{"die", "PROGRAM_ENDED", "The program ended before it answered, with exit code 7.\nstarted\nlast words"},
-		{"foreign", "BAD_LINE", `The program printed a line for the call "other/1", which it was not given`},
+		{"foreign", "BAD_LINE", `The program printed a line for the call "other/1", which it never received`},
 	} {
 		r, err := caller(t, one, "default", tt.do).run(`{"do":"` + tt.do + `"}`)
 		if err != nil || r.Error == nil || r.Error.Reason != tt.reason || r.ModelText() != tt.text {

@@ -71,7 +71,7 @@ func parse(name string, text []byte) (m *Manifest, r *reader) {
 		return m, r
 	}
 	if decoder.Decode(&yaml.Node{}) == nil {
-		r.complain(position{1, 1}, "holds more than one document; a file is one tool")
+		r.complain(position{1, 1}, "has more than one document; a file defines one tool")
 	}
 	r.value(document.Content[0], reflect.ValueOf(m).Elem(), "", 0)
 	if len(r.problems) == 0 {
@@ -126,11 +126,11 @@ func place(n *yaml.Node) position { return position{n.Line, n.Column} }
 // value decodes a node into a value of one of the types of [Manifest].
 func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.complain(place(n), "%sanchors and aliases are not read: write it out", prefixed(path))
+		r.complain(place(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
 		return
 	}
 	if depth > maxNesting {
-		r.complain(place(n), "%sgoes deeper than %d", prefixed(path), maxNesting)
+		r.complain(place(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
 		return
 	}
 	r.at[path] = place(n)
@@ -171,7 +171,7 @@ func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind != yaml.MappingNode {
 		what := "a manifest is a mapping, such as id: greet"
 		if path != "" {
-			what = path + ": want a group of settings, not a single value"
+			what = path + ": want a mapping of settings, not a single value"
 		}
 		r.complain(place(n), "%s", what)
 		return
@@ -203,9 +203,9 @@ func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Nod
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Anchor != "" || key.Tag == "!!merge":
-			r.complain(place(key), "%skeys are plain names", prefixed(path))
+			r.complain(place(key), "%skeys must be plain names", prefixed(path))
 		case seen[key.Value]:
-			r.complain(place(key), "%s stands twice", below)
+			r.complain(place(key), "%s is set twice", below)
 		default:
 			seen[key.Value] = true
 			do(key, value, below)
@@ -276,9 +276,9 @@ func parseDuration(text string) (time.Duration, error) {
 // instead returns the end of the message about an unknown key: what to write instead, a similar known key, or all known keys.
 func instead(t reflect.Type, path, key string) string {
 	if why := map[string]string{
-		"name": "the name of a tool is its id", "required_isolation": "it follows from run.profile", "required_network": "it follows from run.profile",
-		"required_secrets": "it follows from run.secrets", "source": "it is " + Source, "command": "say run.program and run.args",
-		"program": "it stands in run", "args": "it stands in run", "env": "say run.environment",
+		"name": "set id, which is the name of the tool", "required_isolation": "run.profile determines it", "required_network": "run.profile determines it",
+		"required_secrets": "run.secrets determines it", "source": "it is " + Source, "command": "set run.program and run.args",
+		"program": "it belongs to run", "args": "it belongs to run", "env": "set run.environment",
 	}[key]; why != "" {
 		return ": " + why
 	}
@@ -289,7 +289,7 @@ func instead(t reflect.Type, path, key string) string {
 	if i := slices.IndexFunc(names, func(n string) bool { return alike(n, key) }); i >= 0 {
 		return fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+"."+names[i], "."))
 	}
-	return "; known are " + strings.Join(names, ", ")
+	return "; known settings: " + strings.Join(names, ", ")
 }
 
 // alike reports whether two names differ by one letter that is added, removed, changed or swapped with its neighbour.

@@ -14,11 +14,11 @@ import (
 // the file.
 func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 	if depth > maxNesting {
-		r.complain(place(n), "%sgoes deeper than %d", prefixed(path), maxNesting)
+		r.complain(place(n), "%sis nested more than  levels deep%d", prefixed(path), maxNesting)
 		return nil
 	}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.complain(place(n), "%sanchors and aliases are not read: write it out", prefixed(path))
+		r.complain(place(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
 		return nil
 	}
 	r.at[path] = place(n)
@@ -49,7 +49,7 @@ func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 		if n.Decode(&f) == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return json.RawMessage(strconv.FormatFloat(f, 'f', -1, 64))
 		}
-		r.complain(place(n), "%s%s is no number of JSON", prefixed(path), n.Value)
+		r.complain(place(n), "%s%s is not a JSON number", prefixed(path), n.Value)
 		return json.RawMessage("null")
 	}
 	return json.RawMessage(quoted(n.Value))

@@ -21,7 +21,7 @@ import (
 )
 
 // errFinished is the cause of the cancellation when a program is ended because it still runs after the line that ends the call.
-var errFinished = errors.New("the program has said all")
+var errFinished = errors.New("the program printed its last line")
 
 // Execute implements [tool.Tool].
 func (t *scripted) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -53,7 +53,7 @@ func (t *scripted) verify() error {
 		if err := p.verify(); err != nil {
 			return &tool.Error{
 				Code: tool.ExecutionFailed, Reason: "PROGRAM_CHANGED", Aborted: true, DeveloperMessage: err.Error(),
-				Message: fmt.Sprintf("Not run: %s is not what the operator pinned. An operator has to look at it.", filepath.Base(p.path)),
+				Message: fmt.Sprintf("Not run: %s differs from the file that the operator pinned. An operator must check it.", filepath.Base(p.path)),
 			}
 		}
 	}
@@ -163,14 +163,14 @@ func (t *scripted) notStarted(err error) error {
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
 			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),
-			Message: "Not run: the isolation that the program needs cannot be had here, because of " + refused.Fact + ".",
+			Message: "Not run: the isolation that the program requires is not available here: " + refused.Fact + ".",
 		}
 	}
 	if errors.Is(err, sandbox.ErrKept) {
 		return neverBegan(&tool.Error{Code: tool.Interrupted, Reason: "JOURNAL", Message: "Not run", Retryable: true, Aborted: true, DeveloperMessage: err.Error()})
 	}
 	if t.cfg.Log != nil {
-		t.cfg.Log.Warn("program of a tool does not start", zap.String("tool", t.m.ID), zap.Error(err))
+		t.cfg.Log.Warn("the program of a tool does not start", zap.String("tool", t.m.ID), zap.Error(err))
 	}
 	return neverBegan(&tool.Error{
 		Code: tool.ExecutionFailed, Reason: "START_FAILED", Aborted: true, DeveloperMessage: err.Error(),

@@ -49,7 +49,7 @@ func (m *Manifest) checkSecrets(r *reader) {
 		}
 	}
 	if descriptors > sandbox.MostHanded {
-		r.wrong("run.secrets", "%d descriptors are more than the %d that a program is given", descriptors, sandbox.MostHanded)
+		r.wrong("run.secrets", "%d descriptors exceed the limit of %d for a program", descriptors, sandbox.MostHanded)
 	}
 }
 
@@ -74,12 +74,12 @@ func (t *scripted) secrets(ctx context.Context, c *tool.Call) (*secrets, error) 
 		}
 		value, err := t.cfg.Secrets.Resolve(ctx, c.Namespace, t.m.ID, parameter, reference)
 		if err == nil && strings.ContainsRune(value, 0) {
-			err = errors.New("its value holds a NUL")
+			err = errors.New("its value contains a NUL")
 		}
 		if _, own := errors.AsType[*tool.Error](err); err != nil && !own {
 			err = &tool.Error{
 				Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Aborted: true, DeveloperMessage: err.Error(),
-				Message: fmt.Sprintf("Not run: the secret %s cannot be had.", reference),
+				Message: fmt.Sprintf("Not run: the secret %s is not available.", reference),
 			}
 		}
 		if err != nil {

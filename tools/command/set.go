@@ -46,7 +46,7 @@ func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 		}
 		for _, name := range append([]string{t.m.ID}, t.m.Aliases...) {
 			if other := names[name]; other != "" {
-				problems = append(problems, t.at.problem("id", "%q is a tool of %s already", name, other))
+				problems = append(problems, t.at.problem("id", "%q is already a tool of %s", name, other))
 			}
 			names[name] = path
 		}
@@ -183,9 +183,9 @@ func readManifest(path string) ([]byte, error) {
 	case err != nil:
 		return nil, bare(err)
 	case !info.Mode().IsRegular():
-		return nil, errors.New("is no file")
+		return nil, errors.New("is not a regular file")
 	case info.Mode().Perm()&0o002 != 0:
-		return nil, errors.New("may be written by everybody on this machine; chmod o-w")
+		return nil, errors.New("is writable for every user of this machine; run chmod o-w")
 	case info.Size() > maxManifest:
 		return nil, fmt.Errorf("has %d bytes; a manifest has at most %d", info.Size(), maxManifest)
 	}

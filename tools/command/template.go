@@ -62,12 +62,12 @@ func parseTemplate(text, path string) (template, error) {
 			literal.WriteByte(c)
 			i++
 		case c == '}':
-			return t, fmt.Errorf("a } stands alone; a brace is written }}")
+			return t, fmt.Errorf("a } has no matching {; write }} for a brace")
 		case c == '{':
 			inner, _, closed := strings.Cut(text[i+1:], "}")
 			m := placeholder.FindStringSubmatch(inner)
 			if !closed || m == nil || m[2] != "" && m[2] != formPath && m[2] != formJSON {
-				return t, fmt.Errorf("{%s is no placeholder; want {name}, {name:path}, {name:json} or {name...}, and {{ for a brace", inner)
+				return t, fmt.Errorf("{%s is not a placeholder; use {name}, {name:path}, {name:json} or {name...}, and {{ for a brace", inner)
 			}
 			flush()
 			t.parts = append(t.parts, part{name: m[1], form: m[2], each: m[3] != ""})
@@ -116,7 +116,7 @@ func (r *reader) template(text, path string) template {
 		r.wrong(path, "%v", err)
 	}
 	if strings.ContainsRune(text, 0) {
-		r.wrong(path, "holds a NUL, which no program can be given")
+		r.wrong(path, "contains a NUL, which programs cannot receive")
 	}
 	return t
 }
@@ -220,10 +220,10 @@ func (f *filling) text(field string, v any, p *part) string {
 		text = string(b)
 	}
 	if strings.ContainsRune(text, 0) {
-		f.wrong(field, "holds a NUL, which no program can be given")
+		f.wrong(field, "contains a NUL, which programs cannot receive")
 	}
 	if p.form == formPath && !filepath.IsLocal(text) {
-		f.wrong(field, "want a path below the workspace: relative, without .. that leaves it")
+		f.wrong(field, "must be a relative path that stays in the workspace")
 	}
 	return text
 }
@@ -254,7 +254,7 @@ func (m *Manifest) arguments(f *filling) []string {
 				m.refuseOption(f, e, text)
 			}
 			if len(text) > maxElement {
-				f.wrong(fieldOf(&e.text), "is longer than the %d bytes that a program can be given at once", maxElement)
+				f.wrong(fieldOf(&e.text), "is longer than %d bytes, the limit for one argument of a program", maxElement)
 			}
 			total += len(text) + 9
 			out = append(out, text)
@@ -262,7 +262,7 @@ func (m *Manifest) arguments(f *filling) []string {
 		operands = operands || e.option == "" && len(e.text.placeholders()) == 0 && e.text.prefix() == "--"
 	}
 	if total > maxElements {
-		f.wrong("", "are longer than the %d bytes that a program can be given", maxElements)
+		f.wrong("", "are longer than %d bytes in total, the limit for a program", maxElements)
 	}
 	return out
 }
@@ -280,8 +280,8 @@ func (m *Manifest) refuseOption(f *filling, e *element, text string) {
 	switch {
 	case len(e.text.placeholders()) == 0:
 	case prefix == "" && strings.HasPrefix(text, "-"):
-		f.wrong(fieldOf(&e.text), "begins with -, which %s would take for an option", filepath.Base(m.Run.Program))
+		f.wrong(fieldOf(&e.text), "begins with -, so %s would read it as an option", filepath.Base(m.Run.Program))
 	case strings.HasPrefix(prefix, "-") && text == prefix && !strings.HasSuffix(prefix, "="):
-		f.wrong(fieldOf(&e.text), "must not be empty: %s would take what comes next for the value of %s", filepath.Base(m.Run.Program), prefix)
+		f.wrong(fieldOf(&e.text), "must not be empty: %s would use the next argument as the value of %s", filepath.Base(m.Run.Program), prefix)
 	}
 }

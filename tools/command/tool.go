@@ -61,7 +61,7 @@ func newScripted(cfg *Config, m *Manifest, r *reader) *scripted {
 		}
 	}
 	if len(p.Secrets) > 0 && cfg.Secrets == nil {
-		r.wrong("run.secrets", "there are no secrets here: the configuration names none")
+		r.wrong("run.secrets", "no secrets are configured")
 	}
 	t.findFiles(r)
 	t.settle(cfg.Workspace, r)
@@ -119,7 +119,7 @@ func (t *scripted) findFiles(r *reader) {
 	add := func(path, at, digest string) {
 		for _, workspace := range append(slices.Collect(maps.Values(t.cfg.Workspaces)), t.cfg.Workspace) {
 			if through(workspace, path) {
-				r.wrong(at, "%s is in the workspace, where callers could change it; put it elsewhere", path)
+				r.wrong(at, "%s is in the workspace, where callers can change it; move it elsewhere", path)
 				return
 			}
 		}
@@ -135,7 +135,7 @@ func (t *scripted) findFiles(r *reader) {
 		r.wrong("run.program", "%s: %v", t.program, bare(err))
 		return
 	} else if info.Mode().Perm()&0o111 == 0 {
-		r.wrong("run.program", "%s cannot be executed; chmod +x", t.program)
+		r.wrong("run.program", "%s is not executable; run chmod +x", t.program)
 	}
 	add(t.program, "run.program", t.m.Run.Digest)
 	for i, f := range t.m.Run.Files {
@@ -190,7 +190,7 @@ func (t *scripted) isolate(workspace string, r *reader) {
 	l := &t.m.Run.Limits
 	if policy == nil {
 		if l.Tmp+l.Processes+l.Memory+l.Total+l.FileSize+l.Files > 0 || l.CPU > 0 || l.CPUs > 0 {
-			r.wrong("run.limits", "the profile %s holds no limits but output", t.m.Run.Profile)
+			r.wrong("run.limits", "the profile %s supports no limit except output", t.m.Run.Profile)
 		}
 		return
 	}
@@ -313,7 +313,7 @@ func (t *scripted) fill(args tool.Arguments) (*filled, error) {
 		}
 		for _, value := range f.texts(&text) {
 			if len(value) > maxElement-len(name)-1 {
-				f.wrong(fieldOf(&text), "is longer than a program can be given at once")
+				f.wrong(fieldOf(&text), "is longer than the limit for one text of a program")
 			}
 			out.env = append(out.env, name+"="+value)
 		}
@@ -368,11 +368,11 @@ func (t *scripted) Describe(_ context.Context, c *tool.Call) (tool.Description, 
 		words = append(words, word(a))
 	}
 	if len(f.violations) > 0 {
-		return d, errors.New("the arguments make no command")
+		return d, errors.New("no command can be built from the arguments")
 	}
 	d.Preview = []tool.Content{{Type: tool.ContentText, Text: strings.Join(words, " ")}}
 	if t.m.Run.Stdin == stdinArguments || t.m.Run.Stdin == stdinCall || t.pool != nil {
-		d.Notes = append(d.Notes, "The arguments go to its standard input.")
+		d.Notes = append(d.Notes, "The program receives the arguments on standard input.")
 	}
 	d.Notes = append(d.Notes, t.isolationNote())
 	return d, nil

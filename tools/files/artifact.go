@@ -26,7 +26,7 @@ func (f *family) target(arg string) (string, error) {
 		return f.locate("path", arg)
 	}
 	if _, _, err := tool.ParseArtifactHandle(arg); err != nil {
-		return "", invalid("path", "", "is no handle; want artifact://CALL/NAME as a result told it")
+		return "", invalid("path", "", "is not an artifact handle; use artifact://CALL/NAME as a result shows it")
 	}
 	return arg, nil
 }
@@ -35,9 +35,9 @@ func (f *family) target(arg string) (string, error) {
 func (f *family) open(ctx context.Context, call *tool.Call, handle string) (*io.SectionReader, error) {
 	id, name, err := tool.ParseArtifactHandle(handle)
 	if err != nil {
-		return nil, invalid("path", "", "is no handle; want artifact://CALL/NAME as a result told it")
+		return nil, invalid("path", "", "is not an artifact handle; use artifact://CALL/NAME as a result shows it")
 	}
-	unknown := refuse(reasonNotFound, "There is no artifact %s in this conversation. It is gone, or belongs to another one.", quote(handle))
+	unknown := refuse(reasonNotFound, "There is no artifact %s in this conversation. It was deleted or belongs to another conversation.", quote(handle))
 	if f.artifacts == nil {
 		return nil, unknown
 	}
@@ -83,7 +83,7 @@ func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, err
 		return nil, explain(p.path, err)
 	}
 	if page.shown == 0 && page.first > 1 {
-		return nil, refuse(reasonBeyondEnd, "%s has %d lines; offset %d is beyond its end.", quote(p.path), page.seen, page.first)
+		return nil, refuse(reasonBeyondEnd, "%s has %d lines; offset %d is after the last line.", quote(p.path), page.seen, page.first)
 	}
 	data := readData{
 		Path: p.path, Content: page.content.String(), FirstLine: page.first, Lines: page.shown, CutLines: page.cut,
@@ -139,7 +139,7 @@ func (t *read) matches(ctx context.Context, p place, in io.Reader, q *query, mos
 	}
 	switch {
 	case s.total == 0:
-		fmt.Fprintf(&b, "No line from line %d on matches.", q.from)
+		fmt.Fprintf(&b, "No line matches, starting at line %d.", q.from)
 	case s.shown < s.total:
 		fmt.Fprintf(&b, "[%d of %d matching lines. Use offset %d to see more, or a narrower search.]", s.shown, s.total, s.lines[len(s.lines)-1].Line+1)
 	default:

@@ -46,7 +46,7 @@ func withArtifacts(t *testing.T, thread string) *bench {
 func TestReadArtifact(t *testing.T) {
 	b := withArtifacts(t, "thread")
 	r := b.ok("read", object{"path": "artifact://call-1/stdout", "offset": 250_000, "limit": 3})
-	if !strings.HasPrefix(r.Message, "250000\t250000: all is well\n250001\t") || !strings.Contains(r.Message, "Use offset 250003 to read on.") {
+	if !strings.HasPrefix(r.Message, "250000\t250000: all is well\n250001\t") || !strings.Contains(r.Message, "Use offset 250003 to continue.") {
 		t.Errorf("a page: %q", r.Message)
 	}
 	r = b.ok("read", object{"path": "artifact://call-1/stdout", "offset": 299_999})

@@ -163,7 +163,7 @@ func TestEditSaysWhatWouldBeRight(t *testing.T) {
 		reason, hint string
 		args         object
 	}{
-		{"NO_MATCH", "Line 2 matches but for white space", object{"path": "f", "old_text": "  x := 1\n  return x", "new_text": "y"}},
+		{"NO_MATCH", "Line 2 matches except for white space", object{"path": "f", "old_text": "  x := 1\n  return x", "new_text": "y"}},
 		{"NO_MATCH", "without line numbers", object{"path": "f", "old_text": "     2\tx := 1", "new_text": "y"}},
 		{"NO_MATCH", "mixes CRLF and LF", object{"path": "mixed", "old_text": "a\nb", "new_text": "y"}},
 		{"NOT_FOUND", "Use write", object{"path": "missing", "old_text": "a", "new_text": "y"}},

@@ -56,7 +56,7 @@ func difference(name string, was snapshot, content []byte, most int) diff {
 	w.write(ops)
 	d.text = strings.ToValidUTF8(w.out.String(), "\ufffd")
 	if w.full || countLines(a) > diffLines || countLines(b) > diffLines {
-		d.notes = append(d.notes, fmt.Sprintf("the diff is cut: the whole change adds %d lines and removes %d", d.added, d.removed))
+		d.notes = append(d.notes, fmt.Sprintf("the diff is shortened: the full change adds %d lines and removes %d", d.added, d.removed))
 	}
 	return d
 }

@@ -21,18 +21,18 @@ func newEdit(f *family) *mutation {
 		},
 		descriptor: tool.Descriptor{
 			ID: "edit", DisplayName: "Edit", Category: category, Version: toolVersion,
-			Description: "Replaces old_text by new_text in a file of the workspace. old_text must match exactly, with white space " +
+			Description: "Replaces old_text with new_text in a file of the workspace. old_text must match exactly, including white space " +
 				"and indentation, and only once, unless replace_all is set. The file must have been read in this thread and not " +
-				"have changed since, unless overwrite is set. Line endings and mode stay as they are.",
-			Guidance: "Give old_text enough of the lines around the change to be unique; leave out the line numbers that read shows.",
+				"have changed since, unless overwrite is set. Line endings and mode do not change.",
+			Guidance: "Include enough surrounding lines in old_text to make it unique; omit the line numbers that read shows.",
 			Parameters: json.RawMessage(`{
 				"type": "object",
 				"properties": {
 					"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File to edit, relative to the workspace, such as src/main.go"},
-					"old_text": {"type": "string", "minLength": 1, "description": "Text to replace, exactly as it stands in the file"},
-					"new_text": {"type": "string", "description": "Text to put in its place; empty deletes it"},
-					"replace_all": {"type": "boolean", "description": "Replace every occurrence; default false: there must be exactly one"},
-					"overwrite": {"type": "boolean", "description": "Edit the file even when it was not read in this thread, or changed since; default false"}
+					"old_text": {"type": "string", "minLength": 1, "description": "Text to replace, exactly as in the file"},
+					"new_text": {"type": "string", "description": "The replacement; an empty text deletes old_text"},
+					"replace_all": {"type": "boolean", "description": "Replace every occurrence; with false, the default, there must be exactly one"},
+					"overwrite": {"type": "boolean", "description": "Edit the file even if it was not read in this thread or has changed since; default false"}
 				},
 				"required": ["path", "old_text", "new_text"],
 				"additionalProperties": false
@@ -52,9 +52,9 @@ func newMultiEdit(f *family) *mutation {
 		},
 		descriptor: tool.Descriptor{
 			ID: "multi_edit", DisplayName: "Multi-edit", Category: category, Version: toolVersion,
-			Description: "Makes several replacements in one file of the workspace, all or none. They are applied in order, each on " +
-				"what the one before left; each follows the rules of edit: an exact match, only once unless replace_all is set.",
-			Guidance: "Use it in place of several edits of the same file.",
+			Description: "Makes several replacements in one file of the workspace, all or none. They are applied in order, each to the " +
+				"result of the one before. Each follows the rules of edit: an exact match, only once unless replace_all is set.",
+			Guidance: "Use it instead of several edits of the same file.",
 			Parameters: json.RawMessage(`{
 				"type": "object",
 				"properties": {
@@ -65,15 +65,15 @@ func newMultiEdit(f *family) *mutation {
 						"items": {
 							"type": "object",
 							"properties": {
-								"old_text": {"type": "string", "minLength": 1, "description": "Text to replace, exactly as it stands in the file"},
-								"new_text": {"type": "string", "description": "Text to put in its place; empty deletes it"},
-								"replace_all": {"type": "boolean", "description": "Replace every occurrence; default false: there must be exactly one"}
+								"old_text": {"type": "string", "minLength": 1, "description": "Text to replace, exactly as in the file"},
+								"new_text": {"type": "string", "description": "The replacement; an empty text deletes old_text"},
+								"replace_all": {"type": "boolean", "description": "Replace every occurrence; with false, the default, there must be exactly one"}
 							},
 							"required": ["old_text", "new_text"],
 							"additionalProperties": false
 						}
 					},
-					"overwrite": {"type": "boolean", "description": "Edit the file even when it was not read in this thread, or changed since; default false"}
+					"overwrite": {"type": "boolean", "description": "Edit the file even if it was not read in this thread or has changed since; default false"}
 				},
 				"required": ["path", "edits"],
 				"additionalProperties": false
@@ -112,7 +112,7 @@ func checkEdits(edits []replacement, field string) error {
 		at := strings.TrimPrefix(e.field+".", ".")
 		switch {
 		case e.old == "":
-			return invalid(at+"old_text", "", "is empty; give the text to replace, or use write to make a new file")
+			return invalid(at+"old_text", "", "is empty; give the text to replace, or use write to create a file")
 		case e.old == e.new:
 			return invalid(at+"new_text", "", "is the same as old_text, so nothing would change")
 		}
@@ -123,7 +123,7 @@ func checkEdits(edits []replacement, field string) error {
 // apply makes all the edits. When an edit cannot be made, it returns an error for this edit with the reason.
 func apply(name string, edits []replacement, now snapshot, most int64) (revision, error) {
 	if !now.exists() {
-		return revision{}, refuse(reasonNotFound, "%s does not exist. Use write to make a new file, glob to find one.", quote(name))
+		return revision{}, refuse(reasonNotFound, "%s does not exist. Use write to create a file, glob to find one.", quote(name))
 	}
 	if isBinary(now.content) {
 		return revision{}, refuse(reasonBinary, "%s is a binary file and cannot be edited as text.", quote(name))
@@ -166,9 +166,9 @@ func (e replacement) fits(name, text string, n int) error {
 	}
 	switch {
 	case n == 0:
-		return refuse(reasonNoMatch, "%s matches nowhere in %s; the file was not changed.%s", which, quote(name), hint(text, e.old))
+		return refuse(reasonNoMatch, "%s was not found in %s; the file was not changed.%s", which, quote(name), hint(text, e.old))
 	case n > 1 && !e.all:
-		return refuse(reasonNotUnique, "%s matches %d times in %s, at %s; the file was not changed. Give more of the text around the one that is meant, or set replace_all.",
+		return refuse(reasonNotUnique, "%s matches %d times in %s, at %s; the file was not changed. Include more of the surrounding text to select one, or set replace_all.",
 			which, n, quote(name), linesOf(text, e.old))
 	}
 	return nil
@@ -206,7 +206,7 @@ func hint(text, old string) string {
 	if len(want) <= mostWant && len(have) <= mostHave {
 		for i := 0; i+len(want) <= len(have); i++ {
 			if slices.Equal(have[i:i+len(want)], want) {
-				return fmt.Sprintf(" Line %d matches but for white space or indentation: read it and copy it exactly.", i+1)
+				return fmt.Sprintf(" Line %d matches except for white space or indentation: read it and copy it exactly.", i+1)
 			}
 		}
 	}

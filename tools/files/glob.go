@@ -27,13 +27,13 @@ func (t *glob) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "glob", DisplayName: "Glob", Category: category, Version: toolVersion,
 		Description: "Finds files of the workspace by name: * and ? within a name, ** for folders, [a-z], {a,b}. The newest file " +
-			"comes first. Directories are not listed, .git is left out, symbolic links to directories are not followed.",
-		Guidance: "A pattern without **/ looks in one folder only: **/*.go finds Go files everywhere. Use grep to search by content.",
+			"comes first. Directories and .git are not listed, symbolic links to directories are not followed.",
+		Guidance: "A pattern without **/ searches one folder only: **/*.go finds Go files everywhere. Use grep to search by content.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
 				"pattern": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Glob, such as src/**/*.ts or **/*_test.go"},
-				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Directory that the pattern starts from, relative to the workspace; default the workspace itself"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Directory where the pattern starts, relative to the workspace; default: the workspace"},
 				"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "description": "How many files to show; default 100"}
 			},
 			"required": ["pattern"],
@@ -71,7 +71,7 @@ func (t *glob) start(args tool.Arguments) (dir, pattern string, err error) {
 		base, dir = ".", "/"+dir
 	}
 	if slices.Contains(strings.Split(pattern, "/"), "..") {
-		return "", "", invalid("pattern", "", "holds .. after a wildcard, which matches nothing")
+		return "", "", invalid("pattern", "", "has .. after a wildcard, which never matches")
 	}
 	if !path.IsAbs(dir) {
 		dir = base + "/" + dir // locate has cleaned the path, so it contains no "..".
@@ -237,14 +237,14 @@ func (t *glob) result(found *newest, w *walk, call *tool.Call) *tool.Result {
 	data.Truncated = w.cut != "" || len(data.Files) < found.total
 	switch {
 	case found.total == 0 && !strings.Contains(call.Arguments.String("pattern"), "/") && w.cut == "":
-		b.WriteString("No file matches. The pattern looks in one folder only; **/ before it looks in all folders below.")
+		b.WriteString("No file matches. The pattern searches one folder only; put **/ before it to search all folders below.")
 	case found.total == 0:
 		b.WriteString("No file matches.")
 	case len(data.Files) < found.total:
 		fmt.Fprintf(&b, "[The newest %d of %d files; narrow the pattern or raise limit (%d).]", len(data.Files), found.total, found.most)
 	}
 	if w.cut != "" {
-		b.WriteString("\n[Not everything was seen: " + w.cut + ".]")
+		b.WriteString("\n[The search is incomplete: " + w.cut + ".]")
 	}
 	return success(data, strings.TrimSuffix(b.String(), "\n"))
 }

@@ -28,19 +28,19 @@ func (t *grep) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "grep", DisplayName: "Grep", Category: category, Version: toolVersion,
 		Description: "Searches the text files of the workspace line by line for a regular expression (RE2 syntax, as in Go). " +
-			"output chooses what is shown: content (path:line:text, lines of context as path-line-text), files (paths) or count " +
-			"(matching lines of each file). Files that .gitignore excludes, .git, binary files and symbolic links are left out.",
-		Guidance: "Prefer grep to reading many files. Escape what is meant literally, such as \\( and \\.. There is no lookahead and no match across lines.",
+			"output selects the form of the result: content (path:line:text, lines of context as path-line-text), files (paths) or count " +
+			"(matching lines of each file). Files that .gitignore excludes, .git, binary files and symbolic links are not searched.",
+		Guidance: "Prefer grep to reading many files. Escape characters that are meant literally, such as \\( and \\.. There is no lookahead and no match across lines.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
 				"pattern": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Regular expression, such as func \\w+Handler"},
-				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory to search, relative to the workspace, or a handle artifact://…; default all of the workspace"},
-				"glob": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Search only files that match, such as *.go or src/**/*.{ts,tsx}; without a slash the name alone counts"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory to search, relative to the workspace, or an artifact handle artifact://…; default: the whole workspace"},
+				"glob": {"type": "string", "minLength": 1, "maxLength": 1024, "description": "Search only files that match, such as *.go or src/**/*.{ts,tsx}; a pattern without a slash is matched against the file name"},
 				"context": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before and after each match"},
-				"before": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before each match, in place of context"},
-				"after": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show after each match, in place of context"},
-				"ignore_case": {"type": "boolean", "description": "Match upper and lower case alike; default false"},
+				"before": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show before each match; overrides context"},
+				"after": {"type": "integer", "minimum": 0, "maximum": 20, "description": "Lines to show after each match; overrides context"},
+				"ignore_case": {"type": "boolean", "description": "Ignore upper and lower case; default false"},
 				"output": {"type": "string", "enum": ["content", "files", "count"], "description": "What to show; default content"},
 				"limit": {"type": "integer", "minimum": 1, "maximum": 2000, "description": "How many matching lines (or files) to show; default 200"}
 			},

@@ -32,7 +32,7 @@ func (t *read) list(ctx context.Context, p place, dir File, w window) (*tool.Res
 		return nil, explain(p.path, err)
 	}
 	if w.first > 1 && w.first > len(entries) {
-		return nil, refuse(reasonBeyondEnd, "%s has %d entries; offset %d is beyond the last.", quote(p.path), len(entries), w.first)
+		return nil, refuse(reasonBeyondEnd, "%s has %d entries; offset %d is after the last entry.", quote(p.path), len(entries), w.first)
 	}
 	data := listData{Path: exact(p.path), Entries: []listEntry{}, Total: len(entries)}
 	var text strings.Builder
@@ -67,7 +67,7 @@ func listMessage(p place, data listData, w window, text string, whole bool) stri
 		if !whole {
 			text += " or more"
 		}
-		text += fmt.Sprintf(". Use offset %d to read on.]", last+1)
+		text += fmt.Sprintf(". Use offset %d to continue.]", last+1)
 	}
 	return text
 }

@@ -36,7 +36,7 @@ func (t *read) media(call *tool.Call, p place, in io.Reader, mime string) (*tool
 		return nil, explain(p.path, err)
 	}
 	if int64(len(b)) > t.limits.MediaSize {
-		return nil, refuse(reasonTooLarge, "%s (%s) is larger than %d bytes, the most that can be given out.", quote(p.path), mime, t.limits.MediaSize)
+		return nil, refuse(reasonTooLarge, "%s (%s) is larger than %d bytes, the limit for a result.", quote(p.path), mime, t.limits.MediaSize)
 	}
 	data := mediaData{Path: exact(p.path), MIMEType: mime, Size: len(b), SHA256: sumOf(b)}
 	content := tool.Content{Type: tool.ContentImage, MIMEType: mime, Name: mediaName(p)}

@@ -106,7 +106,7 @@ func (c *change) open(call *tool.Call) error {
 	if !c.hidden || call.Resume != nil && call.Resume.Basis == c.basis() {
 		return nil
 	}
-	return refuse(reasonProtected, "%s leads through a symbolic link to %s, which is protected: a change can make others run something. Give that path itself.",
+	return refuse(reasonProtected, "%s is a symbolic link to %s, which is protected: a change could make other programs run code. Use that path directly.",
 		quote(c.place.path), quote(c.place.actual))
 }
 
@@ -114,16 +114,16 @@ func (c *change) open(call *tool.Call) error {
 func (c *change) held(call *tool.Call) error {
 	name := quote(c.place.path)
 	if call.Resume != nil && call.Resume.Basis != "" && c.outdated(call.Resume.Basis) {
-		return refuse(reasonChanged, "%s has changed since the change was shown for approval, and was left as it is. Read it and send a new call.", name)
+		return refuse(reasonChanged, "%s has changed since this change was shown for approval, and was not modified. Read it and send a new call.", name)
 	}
 	if flag(call.Arguments, "overwrite") {
 		return nil
 	}
 	switch c.know {
 	case unread:
-		return refuse(reasonNotRead, "%s exists and has not been read in this thread. Read it first, or set overwrite to replace what is there unseen.", name)
+		return refuse(reasonNotRead, "%s exists and has not been read in this thread. Read it first, or set overwrite to replace it unread.", name)
 	case changed:
-		return refuse(reasonChanged, "%s has changed since it was read in this thread. Read it again, or set overwrite to change it unseen.", name)
+		return refuse(reasonChanged, "%s has changed since it was read in this thread. Read it again, or set overwrite to change it unread.", name)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (t *mutation) run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	}
 	after := sumOf(c.next.content)
 	if after == c.was.hash {
-		c.next.done = "Nothing to do: it already holds this content"
+		c.next.done = "Nothing to do: the file already has this content"
 	} else {
 		if err := mark(call, c.place.actual, c.was.hash, after); err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func (t *mutation) revise(c *change, args tool.Arguments) (revision, error) {
 }
 
 func tooLarge(name string, size, most int64) error {
-	return refuse(reasonTooLarge, "%s would have %d bytes; at most %d may be written.", quote(name), size, most)
+	return refuse(reasonTooLarge, "%s would have %d bytes; the limit is %d.", quote(name), size, most)
 }
 
 type changeData struct {
@@ -267,7 +267,7 @@ func (t *mutation) notes(c *change, overwrite bool) []string {
 		notes = append(notes, "follows a symbolic link to "+quote(c.place.actual))
 	}
 	if t.protected(c.place.actual) {
-		notes = append(notes, "changes a protected file, by which others may run something later")
+		notes = append(notes, "changes a protected file, which can make other programs run code later")
 	}
 	return notes
 }

@@ -24,7 +24,7 @@ func (f *family) locate(field, arg string) (string, error) {
 	case name == "":
 		return "", invalid(field, "", "is empty; give a path inside the workspace, such as src/main.go")
 	case strings.ContainsRune(name, 0):
-		return "", invalid(field, "", "holds a NUL byte, which no file name does")
+		return "", invalid(field, "", "contains a NUL byte, which file names cannot contain")
 	}
 	if raw, err := strconv.Unquote(name); err == nil && quote(raw) == name && name[0] == '"' {
 		name = raw

@@ -20,9 +20,9 @@ func checkPattern(field, pattern string) error {
 	case pattern == "" || len(pattern) > patternLength:
 		return invalid(field, "", "must have 1 to %d characters", patternLength)
 	case strings.ContainsRune(pattern, 0):
-		return invalid(field, "", "holds a NUL byte, which no file name does")
+		return invalid(field, "", "contains a NUL byte, which file names cannot contain")
 	case !doublestar.ValidatePattern(pattern):
-		return invalid(field, "", "is not a valid glob: check its brackets and braces, and put \\ before those that are meant as they are")
+		return invalid(field, "", "is not a valid glob: check its brackets and braces, and put \\ before those that are meant literally")
 	case countAlternatives(pattern) > alternatives:
 		return invalid(field, "", "has too many alternatives in braces (more than %d); use * or several calls", alternatives)
 	}

@@ -18,14 +18,14 @@ func (t *read) Descriptor() tool.Descriptor {
 	return tool.Descriptor{
 		ID: "read", DisplayName: "Read", Category: category, Version: toolVersion,
 		Description: "Reads a file of the workspace. Text comes with line numbers (number, tab, line), up to 2000 lines from " +
-			"the start unless offset and limit say otherwise; long lines are cut. A directory is listed, folders with a " +
-			"trailing slash. Images (PNG, JPEG, GIF, WebP) and PDFs are given as they are; other binary files are refused. " +
-			"A path artifact://… , as results name what was cut from them, reads the stored output of an earlier call of this conversation.",
-		Guidance: "Read a file before you edit or overwrite it. The line numbers are no part of the file: leave them out of old_text.",
+			"the start by default; long lines are cut. For a directory it lists the entries, folders with a " +
+			"trailing slash. Images (PNG, JPEG, GIF, WebP) and PDFs are returned as media; other binary files are refused. " +
+			"A path artifact://…, from a result that was cut, reads the stored output of an earlier call of this conversation.",
+		Guidance: "Read a file before you edit or overwrite it. The line numbers are not part of the file: omit them from old_text.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
-				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory, relative to the workspace, such as src/main.go, or a handle artifact://…"},
+				"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File or directory, relative to the workspace, such as src/main.go, or an artifact handle artifact://…"},
 				"offset": {"type": "integer", "minimum": 1, "description": "First line (or directory entry) to show, from 1; default 1"},
 				"limit": {"type": "integer", "minimum": 1, "maximum": 5000, "description": "How many lines (or directory entries) to show; default 2000"},
 				"search": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "Show only lines from offset on that match this regular expression (RE2 syntax)"}
@@ -146,9 +146,9 @@ func (t *read) lines(call *tool.Call, p place, in io.Reader, info fs.FileInfo, w
 	}
 	if page.shown == 0 && w.first > 1 {
 		if !page.atEnd {
-			return nil, refuse(reasonTooLarge, "%s is too large to reach line %d: only its first %d bytes are looked at. Use grep to find the part that matters.", quote(p.path), w.first, t.limits.ScanSize)
+			return nil, refuse(reasonTooLarge, "%s is too large to reach line %d: only its first %d bytes are read. Use grep to find the relevant part.", quote(p.path), w.first, t.limits.ScanSize)
 		}
-		return nil, refuse(reasonBeyondEnd, "%s has %d lines; offset %d is beyond its end.", quote(p.path), page.seen, w.first)
+		return nil, refuse(reasonBeyondEnd, "%s has %d lines; offset %d is after the last line.", quote(p.path), page.seen, w.first)
 	}
 	data := readData{
 		Path: exact(p.path), Content: page.content.String(), FirstLine: w.first, Lines: page.shown, CutLines: page.cut,
@@ -168,17 +168,17 @@ func (p *page) message(at place, size int64) string {
 	last := p.first + p.shown - 1
 	switch {
 	case !p.atEnd:
-		text += fmt.Sprintf("\n[Lines %d to %d of a file of %d bytes. Use offset %d to read on.]", p.first, last, size, last+1)
+		text += fmt.Sprintf("\n[Lines %d to %d of a file of %d bytes. Use offset %d to continue.]", p.first, last, size, last+1)
 	case last < p.seen:
-		text += fmt.Sprintf("\n[Lines %d to %d of %d. Use offset %d to read on.]", p.first, last, p.seen, last+1)
+		text += fmt.Sprintf("\n[Lines %d to %d of %d. Use offset %d to continue.]", p.first, last, p.seen, last+1)
 	case p.first > 1:
 		text += fmt.Sprintf("\n[Lines %d to %d of %d: the end of the file.]", p.first, last, p.seen)
 	}
 	if p.cut > 0 {
-		text += fmt.Sprintf("\n[%d long lines are cut after %d characters; grep finds what is further on.]", p.cut, maxLineLength)
+		text += fmt.Sprintf("\n[%d long lines are cut after %d characters; use grep to search the rest.]", p.cut, maxLineLength)
 	}
 	if p.lossy {
-		text += "\n[The file holds bytes that are not UTF-8; they are shown as \ufffd.]"
+		text += "\n[The file contains bytes that are not UTF-8; they are shown as \ufffd.]"
 	}
 	if p.endings() == "mixed" {
 		text += "\n[The file mixes CRLF and LF line endings.]"

@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 		{"mixed", "a\r\nb\n", nil, readResult{Content: "a\nb\n", FirstLine: 1, Lines: 2, TotalLines: 2, Endings: "mixed"}, "mixes CRLF and LF"},
 		{"byte order mark", "\ufeffa\n", nil, readResult{Content: "a\n", FirstLine: 1, Lines: 1, TotalLines: 1, Endings: "lf"}, "     1\ta"},
 		{"not UTF-8", "caf\xe9\n", nil, readResult{Content: "caf\ufffd\n", FirstLine: 1, Lines: 1, TotalLines: 1, Endings: "lf", Lossy: true}, "not UTF-8"},
-		{"window", numbered(1, 50), object{"offset": 10, "limit": 3}, readResult{Content: numbered(10, 12), FirstLine: 10, Lines: 3, TotalLines: 50, Endings: "lf", Truncated: true}, "[Lines 10 to 12 of 50. Use offset 13 to read on.]"},
+		{"window", numbered(1, 50), object{"offset": 10, "limit": 3}, readResult{Content: numbered(10, 12), FirstLine: 10, Lines: 3, TotalLines: 50, Endings: "lf", Truncated: true}, "[Lines 10 to 12 of 50. Use offset 13 to continue.]"},
 		{"last window", numbered(1, 50), object{"offset": 49}, readResult{Content: numbered(49, 50), FirstLine: 49, Lines: 2, TotalLines: 50, Endings: "lf", Truncated: true}, "[Lines 49 to 50 of 50: the end of the file.]"},
 		{"2,000 lines by default", numbered(1, 2500), nil, readResult{Content: numbered(1, 2000), FirstLine: 1, Lines: 2000, TotalLines: 2500, Endings: "lf", Truncated: true}, "Use offset 2001"},
 		{"exactly 2,000 lines", numbered(1, 2000), nil, readResult{Content: numbered(1, 2000), FirstLine: 1, Lines: 2000, TotalLines: 2000, Endings: "lf"}, "  2000\tline 2000"},
@@ -141,7 +141,7 @@ func TestReadListsDirectories(t *testing.T) {
 		t.Errorf("got %q, want %q", r.Message, want)
 	}
 	r = b.ok("read", object{"path": ".", "offset": 2, "limit": 2})
-	if !strings.Contains(r.Message, "a/\nb.txt\n[Entries 2 to 3 of 4. Use offset 4 to read on.]") {
+	if !strings.Contains(r.Message, "a/\nb.txt\n[Entries 2 to 3 of 4. Use offset 4 to continue.]") {
 		t.Errorf("part of a directory: %q", r.Message)
 	}
 	if err := os.Mkdir(filepath.Join(b.dir, "empty"), 0o755); err != nil {

@@ -44,7 +44,7 @@ func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result
 	switch now.hash {
 	case c.After:
 		data := changeData{Path: exact(p.path), Created: c.Before == "", Changed: true, Size: len(now.content), SHA256: now.hash}
-		r := success(data, "Changed "+quote(p.path)+". The tool was interrupted, and the file shows that it had finished.")
+		r := success(data, "Changed "+quote(p.path)+". The tool was interrupted, but the file shows that the change was complete.")
 		return remember(call, r, p.actual, now.hash), nil
 	case c.Before:
 		return nil, tool.ErrNotRun

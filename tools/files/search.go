@@ -275,16 +275,16 @@ func (s *search) result(w *walk) *tool.Result {
 		}
 	}
 	if w.cut == "" && s.closed {
-		cuts = append(cuts, "the search ended for want of time")
+		cuts = append(cuts, "the search reached its time limit")
 	}
 	if w.cut != "" {
 		cuts = append(cuts, w.cut)
 	}
 	if s.cutFiles > 0 {
-		cuts = append(cuts, fmt.Sprintf("of %d large files only the first %d bytes were searched", s.cutFiles, s.most))
+		cuts = append(cuts, fmt.Sprintf("%d files are large, and only their first %d bytes were searched", s.cutFiles, s.most))
 	}
 	if s.cutLines > 0 {
-		cuts = append(cuts, fmt.Sprintf("of %d long lines only the first %d bytes were searched", s.cutLines, blockSize))
+		cuts = append(cuts, fmt.Sprintf("%d lines are long, and only their first %d bytes were searched", s.cutLines, blockSize))
 	}
 	data.Cut, data.Truncated = strings.Join(cuts, "; "), len(cuts) > 0
 	if s.total == 0 {

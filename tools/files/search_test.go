@@ -171,11 +171,11 @@ func TestGrepCutsLongLinesAndLargeFiles(t *testing.T) {
 	b.put("wide", strings.Repeat("x", 300_000)+"far\n"+strings.Repeat("y", 1000)+"needle"+strings.Repeat("z", 1000)+"\nneedle\n")
 	r := b.ok("grep", object{"pattern": "needle|far"})
 	want := "wide:2:…" + strings.Repeat("y", 100) + "needle" + strings.Repeat("z", 394) + "…\nwide:3:needle\n"
-	if !strings.HasPrefix(r.Message, want) || !strings.Contains(r.Message, "of 1 long lines only the first 131072 bytes") {
+	if !strings.HasPrefix(r.Message, want) || !strings.Contains(r.Message, "1 lines are long, and only their first 131072 bytes") {
 		t.Errorf("got %.300q … %.300q", r.Message, r.Message[max(0, len(r.Message)-200):])
 	}
 	b.put("wide", strings.Repeat("0123456\n", 1<<17)+"needle\n")
-	if r := b.ok("grep", object{"pattern": "needle"}); !strings.Contains(r.Message, "of 1 large files only the first 1048576 bytes") {
+	if r := b.ok("grep", object{"pattern": "needle"}); !strings.Contains(r.Message, "1 files are large, and only their first 1048576 bytes") {
 		t.Errorf("large file: %q", r.Message)
 	}
 	b.put("wide", strings.Repeat("needle "+strings.Repeat("<\t>", 100)+"\n", 2000))

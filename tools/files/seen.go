@@ -105,7 +105,7 @@ func (f *family) load(ctx context.Context, p place) (snapshot, error) {
 		return snapshot{}, explain(p.path, err)
 	}
 	if int64(len(content)) > f.limits.FileSize {
-		return snapshot{}, refuse(reasonTooLarge, "%s is larger than %d bytes, the most that can be changed in one call.", quote(p.path), f.limits.FileSize)
+		return snapshot{}, refuse(reasonTooLarge, "%s is larger than %d bytes, the limit for a change.", quote(p.path), f.limits.FileSize)
 	}
 	return snapshot{content, sumOf(content)}, nil
 }

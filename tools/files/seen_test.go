@@ -156,7 +156,7 @@ func TestDescribe(t *testing.T) {
 		{"edit", object{"path": "f", "old_text": "5", "new_text": "five", "overwrite": true}, "Edit f", 5,
 			"--- a/f\n+++ b/f\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n", "overwrites a file that this thread has not read"},
 		{"edit", object{"path": "f", "old_text": "5", "new_text": "five"}, "Edit f", 5, "+five\n", "will be refused: f exists and has not been read"},
-		{"edit", object{"path": "f", "old_text": "0", "new_text": "five", "overwrite": true}, "Edit f", 0, "", "will be refused: old_text matches nowhere"},
+		{"edit", object{"path": "f", "old_text": "0", "new_text": "five", "overwrite": true}, "Edit f", 0, "", "will be refused: old_text was not found"},
 		{"edit", object{"path": "read", "old_text": "a", "new_text": "c", "overwrite": true}, "Edit read", 1, "+c b\n", "overwrites a file that changed since this thread read it"},
 		{"multi_edit", object{"path": "f", "edits": []object{{"old_text": "1", "new_text": "0"}, {"old_text": "9\n", "new_text": ""}}, "overwrite": true}, "Edit f", 1,
 			"@@ -1,4 +1,4 @@\n-1\n+0\n 2\n 3\n 4\n@@ -6,4 +6,3 @@\n 6\n 7\n 8\n-9\n", ""},
@@ -164,7 +164,7 @@ func TestDescribe(t *testing.T) {
 		{"write", object{"path": "read", "content": "", "overwrite": true}, "Write read", 1, "@@ -1,1 +0,0 @@\n-a b\n", ""},
 		{"write", object{"path": "binary", "content": "x", "overwrite": true}, "Write binary", 0, "", "replaces a binary file of 1 bytes"},
 		{"write", object{"path": ".git/hooks/post-commit", "content": "x", "overwrite": true}, "Write .git/hooks/post-commit", 1, "+x\n", "changes a protected file"},
-		{"write", object{"path": "big", "content": strings.Repeat("line\n", 30_000)}, "Create big", 1, "+line\n", "the diff is cut: the whole change adds 30000 lines and removes 0"},
+		{"write", object{"path": "big", "content": strings.Repeat("line\n", 30_000)}, "Create big", 1, "+line\n", "the diff is shortened: the full change adds 30000 lines and removes 0"},
 	}
 	for _, tt := range tests {
 		d := b.describe(tt.id, b.call(tt.args))

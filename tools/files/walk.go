@@ -10,7 +10,7 @@ import (
 )
 
 // errEnough ends a walk that has reached a limit.
-var errEnough = errors.New("walk has seen enough")
+var errEnough = errors.New("walk ends early")
 
 // walk visits a folder and everything below it, ordered by name. It does not follow links and skips .git.
 type walk struct {
@@ -51,7 +51,7 @@ func (w *walk) above(ctx context.Context, dir string) *ignores {
 
 func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) error {
 	if depth > maxDepth {
-		w.cut = fmt.Sprintf("folders more than %d deep were left out", maxDepth)
+		w.cut = fmt.Sprintf("folders nested more than %d levels deep were skipped", maxDepth)
 		return nil
 	}
 	entries, whole, err := w.entries(ctx, p.actual)

@@ -14,16 +14,16 @@ func newWrite(f *family) *mutation {
 		next:  writeNext,
 		descriptor: tool.Descriptor{
 			ID: "write", DisplayName: "Write", Category: category, Version: toolVersion,
-			Description: "Writes a whole file of the workspace, new or in place of one that exists; missing folders are made. " +
-				"A file that exists must have been read in this thread and not have changed since, unless overwrite is set. " +
-				"Mode and CRLF line endings of a file that exists are kept.",
-			Guidance: "Prefer edit for a change of part of a file: it shows less and loses less. Read a file before you write over it.",
+			Description: "Writes a whole file of the workspace: creates it or replaces its content. Missing folders are created. " +
+				"An existing file must have been read in this thread and not have changed since, unless overwrite is set. " +
+				"Mode and CRLF line endings of an existing file are kept.",
+			Guidance: "Prefer edit to change part of a file: its result is shorter and the rest cannot be lost. Read a file before you replace it.",
 			Parameters: json.RawMessage(`{
 				"type": "object",
 				"properties": {
 					"path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "File to write, relative to the workspace, such as src/main.go"},
-					"content": {"type": "string", "description": "All that the file is to hold"},
-					"overwrite": {"type": "boolean", "description": "Replace the file even when it was not read in this thread, or changed since; default false"}
+					"content": {"type": "string", "description": "The complete content of the file"},
+					"overwrite": {"type": "boolean", "description": "Replace the file even if it was not read in this thread or has changed since; default false"}
 				},
 				"required": ["path", "content"],
 				"additionalProperties": false

@@ -51,7 +51,7 @@ func TestT75Names(t *testing.T) {
 	for _, r := range w.hub.Sources()[0].Refused {
 		why[r.Name] = r.Reason
 	}
-	for name, reason := range map[string]string{"read": "the name", "r\u0435ad": "the name", "": "the name", "a_b": "a.b has the id", "deep": "inputSchema"} {
+	for name, reason := range map[string]string{"read": "the name", "r\u0435ad": "the name", "": "the name", "a_b": "a.b already has the id", "deep": "inputSchema"} {
 		if name == "deep" {
 			reason = "parameters"
 		}
@@ -137,7 +137,7 @@ func TestT77Asks(t *testing.T) {
 func TestOddServers(t *testing.T) {
 	mute := connect(t, newMemory(), func(c *mcp.Config) { c.Connect = 300e6 }, own(t, "mute", "mute"))
 	contains(t, connect(t, newMemory(), nil, own(t, "banner", "banner")).ready().text("banner__long", `{}`), "fine")
-	mute.eventually("it is given up", func() bool { return strings.Contains(mute.hub.Sources()[0].Error, "not ready after 300ms") })
+	mute.eventually("it is given up", func() bool { return strings.Contains(mute.hub.Sources()[0].Error, "not ready within 300ms") })
 }
 
 // TestIsolated checks that an isolated server sees only its workspace and the paths that its policy permits it to read.

@@ -40,7 +40,7 @@ func clean(text string, most int) string {
 	out = strings.TrimSpace(out)
 	note := ""
 	if out != strings.TrimSpace(seen) {
-		note = " [markup was taken out]"
+		note = " [markup was removed]"
 	}
 	if len(out)+len(note) > most {
 		whole := len(out)

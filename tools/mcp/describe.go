@@ -64,7 +64,7 @@ func prefix(key string) string {
 // toolID returns the id of a server's tool. It truncates an id that is too long, and appends 8 hex digits of the SHA-256 of the full id.
 func toolID(key, name string) (string, error) {
 	if !remoteName.MatchString(name) {
-		return "", fmt.Errorf("the name %q is not 1 to 128 of a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))
+		return "", fmt.Errorf("the name %q does not consist of 1 to 128 of the characters a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))
 	}
 	id := prefix(key) + strings.NewReplacer(".", "_", "/", "_").Replace(name)
 	if len(id) > maxID {
@@ -75,7 +75,7 @@ func toolID(key, name string) (string, error) {
 }
 
 // errTaskAlone is the reason to refuse a tool that runs only as a task.
-var errTaskAlone = errors.New(`it runs as a task alone (taskSupport is "required"), and toold does not use tasks of MCP`)
+var errTaskAlone = errors.New(`it only runs as a task (taskSupport is "required"), and toold does not support tasks of MCP`)
 
 // taskAlone reports whether the server accepts calls of a tool only when they ask for a task.
 func taskAlone(t *sdk.Tool) bool {

@@ -23,7 +23,7 @@ const endGrace = 2 * time.Second
 const killGrace = time.Second
 
 // errUnstopped is the cause when a server is ended because it did not stop a cancelled call.
-var errUnstopped = errors.New("the server did not stop a call that was cancelled; its processes were killed")
+var errUnstopped = errors.New("the server did not stop a cancelled call; its processes were killed")
 
 // A line is a connection to a process or an address, before the SDK uses it.
 type line struct {
@@ -91,11 +91,11 @@ func endOf(exit *sandbox.Exit, err error) error {
 	case exit.OOMKills > 0:
 		return &outOfMemoryError{exit.OutOfMemory()}
 	case exit.Signal != "":
-		return fmt.Errorf("the server's process was ended by %s", exit.Signal)
+		return fmt.Errorf("the server's process was stopped by signal %s", exit.Signal)
 	case err != nil:
 		return err
 	}
-	return fmt.Errorf("the server's process ended with status %d", exit.Code)
+	return fmt.Errorf("the server's process ended with exit code %d", exit.Code)
 }
 
 func (s *server) dir() string {

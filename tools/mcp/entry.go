@@ -142,7 +142,7 @@ func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 		e.Client = &Client{r.Auth.ID, r.Auth.Secret, r.Auth.Scopes}
 	}
 	if r.EnvFile != "" {
-		return e, errors.New("envFile is not read: set env, or ${env:NAME} for what the daemon has")
+		return e, errors.New("envFile is not supported: set env, or use ${env:NAME} for variables of the daemon")
 	}
 	switch r.Type {
 	case "", "stdio", "http", "streamable-http", "streamableHttp":
@@ -160,7 +160,7 @@ func (r *rawEntry) entry(key string, vars Variables) (Entry, error) {
 			continue // In VS Code, null means that the variable is not set.
 		}
 		if name == "" || strings.ContainsAny(name, "=\x00") {
-			return e, fmt.Errorf("env has the name %q", name)
+			return e, fmt.Errorf("env has the invalid name %q", name)
 		}
 		e.Env = append(e.Env, name+"="+fmt.Sprint(value))
 	}
@@ -195,7 +195,7 @@ func (e *Entry) expand(vars Variables) error {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return fmt.Errorf("nothing is known of %s", strings.Join(slices.Compact(missing), ", "))
+		return fmt.Errorf("unknown variables: %s", strings.Join(slices.Compact(missing), ", "))
 	}
 	return nil
 }
@@ -254,11 +254,11 @@ func (v *Variables) environment(name string) (string, bool) {
 
 func (e *Entry) check() error {
 	if prefix(e.Key) == "" {
-		return errors.New("a server needs a key with letters or digits")
+		return errors.New("the key of a server must contain letters or digits")
 	}
 	for _, text := range append([]string{e.Command, e.Dir}, append(slices.Clone(e.Args), e.Env...)...) {
 		if strings.ContainsRune(text, 0) {
-			return errors.New("holds a NUL")
+			return errors.New("contains a NUL")
 		}
 	}
 	if e.URL == "" {
@@ -266,14 +266,14 @@ func (e *Entry) check() error {
 	}
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("url is not one of http or https")
+		return errors.New("url is not an http or https URL")
 	}
 	if u.User != nil {
-		return errors.New("url holds a password: use headers")
+		return errors.New("url contains a user or password: use headers")
 	}
 	for name, value := range e.Headers {
 		if name == "" || strings.ContainsAny(name+value, "\r\n\x00") {
-			return fmt.Errorf("header %q is none", name)
+			return fmt.Errorf("header %q is not a valid name", name)
 		}
 	}
 	return nil

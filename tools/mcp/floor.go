@@ -12,9 +12,9 @@ import (
 
 var (
 	// errAsked ends the request of a call for which the server asks a question. The call suspends, and repeats the request with the answer.
-	errAsked = errors.New("the server asks")
+	errAsked = errors.New("the server asked a question")
 	// errAlone ends several requests when it is unknown which of them asked a question. Each request is then repeated alone.
-	errAlone = errors.New("the calls of this server are made one at a time")
+	errAlone = errors.New("toold sends one call at a time to this server")
 )
 
 // A flight is a request that a server has not answered yet.

@@ -35,7 +35,7 @@ const (
 )
 
 // errForeign ends a connection on which the server answered too many requests that the daemon did not send.
-var errForeign = errors.New("the server answers what nobody asked")
+var errForeign = errors.New("the server sent too many responses without a request")
 
 // A guard checks all messages to and from a server.
 type guard struct {
@@ -127,7 +127,7 @@ func (g *guard) received(ctx context.Context, message []byte) ([]byte, error) {
 	}
 	var e envelope
 	if err := json.Unmarshal(message, &e); err != nil {
-		return nil, fmt.Errorf("the server sent what is no message: %w", err)
+		return nil, fmt.Errorf("the server sent an invalid message: %w", err)
 	}
 	if e.Method == "" && e.hasID() {
 		if err := g.answered(string(e.ID), message); err != nil {

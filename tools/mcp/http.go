@@ -97,7 +97,7 @@ func (g *guarded) fail(err error) error {
 // RoundTrip implements [http.RoundTripper].
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != g.host || r.URL.Scheme != g.scheme {
-		return nil, g.fail(fmt.Errorf("the server leads to another address: %s://%s", r.URL.Scheme, r.URL.Host))
+		return nil, g.fail(fmt.Errorf("the server refers to another address: %s://%s", r.URL.Scheme, r.URL.Host))
 	}
 	if why := g.broken(); why != nil && r.Method != http.MethodDelete { // The connection has ended. Without this check, the SDK would try again in an earlier era.
 		return nil, &transportError{err: why}
@@ -234,11 +234,11 @@ func (g *guarded) judge(resp *http.Response) (*http.Response, error) {
 	switch code := resp.StatusCode; {
 	case code >= 300 && code < 400:
 		_ = resp.Body.Close()
-		return nil, g.fail(fmt.Errorf("the server answers with a redirect (%s)", resp.Status))
+		return nil, g.fail(fmt.Errorf("the server answered with a redirect (%s)", resp.Status))
 	case code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable || code == http.StatusBadGateway || code == http.StatusGatewayTimeout:
 		_ = resp.Body.Close()
 		busy := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable
-		return nil, &transportError{err: fmt.Errorf("the server answers with %s", resp.Status), sent: true, busy: busy}
+		return nil, &transportError{err: fmt.Errorf("the server answered with %s", resp.Status), sent: true, busy: busy}
 	}
 	var err error
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -120,7 +120,7 @@ func checkAll(entries []Entry) error {
 			continue
 		}
 		if other, ok := taken[p]; ok {
-			wrong = append(wrong, fmt.Errorf("servers %q and %q would both have tools that begin with %s", other, e.Key, p))
+			wrong = append(wrong, fmt.Errorf("the tools of servers %q and %q would all have names that begin with %s", other, e.Key, p))
 			continue
 		}
 		taken[p] = e.Key

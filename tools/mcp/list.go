@@ -77,7 +77,7 @@ func (s *server) agrees(t *remote) error {
 	}
 	return notRun(&tool.Error{
 		Code: tool.Upstream, Reason: "DEFINITION_DIFFERS",
-		Message: fmt.Sprintf("Not run: in the workspace of this namespace the server %s says something else of this tool than the list of tools", s.entry.Key),
+		Message: fmt.Sprintf("Not run: in the workspace of this namespace, the server %s defines this tool differently from the list of tools", s.entry.Key),
 	})
 }
 
@@ -96,10 +96,10 @@ func (s *server) offer(l *listed) {
 			err = errTaskAlone
 		}
 		if other, ok := names[d.ID]; err == nil && ok {
-			err = fmt.Errorf("%s has the id %s already", other, d.ID)
+			err = fmt.Errorf("%s already has the id %s", other, d.ID)
 		}
 		if err == nil && !s.shown[d.ID] && len(s.shown) >= maxShown {
-			err = fmt.Errorf("the server has shown %d other tools since it is known", maxShown)
+			err = fmt.Errorf("the server has already listed %d other tools", maxShown)
 		}
 		if err != nil {
 			why[t.Name] = err
@@ -152,7 +152,7 @@ func (s *server) keep(l *listed) {
 		err = s.cfg.Memory.Keep(s.entry.Key, text)
 	}
 	if err != nil {
-		s.cfg.Log.Warn("list of an MCP server is not remembered", zap.String("server", s.entry.Key), zap.Error(err))
+		s.cfg.Log.Warn("tool list of an MCP server could not be stored", zap.String("server", s.entry.Key), zap.Error(err))
 		return
 	}
 	s.kept = text

@@ -92,7 +92,7 @@ func (p *pipe) outOfMemory() error {
 	}
 	return &tool.Error{
 		Code: tool.Upstream, Reason: sandbox.ReasonOOM, DeveloperMessage: dead.Error(),
-		Message: "The server ran out of memory while it ran the call; it is not known whether that took effect. " + dead.why,
+		Message: "The server ran out of memory during the call; it is not known whether the call took effect. " + dead.why,
 	}
 }
 
@@ -215,7 +215,7 @@ func (p *pipe) take(ctx context.Context, line []byte) error {
 	list := []json.RawMessage{line}
 	if line[0] == '[' {
 		if err := json.Unmarshal(line, &list); err != nil || len(list) > maxBatch {
-			return fmt.Errorf("the server sent a list that is none of at most %d messages", maxBatch)
+			return fmt.Errorf("the server sent a list that does not consist of 1 to %d messages", maxBatch)
 		}
 	}
 	for _, text := range list {
@@ -225,7 +225,7 @@ func (p *pipe) take(ctx context.Context, line []byte) error {
 		}
 		m, err := jsonrpc.DecodeMessage(text)
 		if err != nil {
-			return fmt.Errorf("the server sent what is no message: %w", err)
+			return fmt.Errorf("the server sent an invalid message: %w", err)
 		}
 		p.queue = append(p.queue, m)
 	}

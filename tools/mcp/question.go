@@ -50,14 +50,14 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	if p.URL != "" || p.Mode == "url" {
 		u, err := url.Parse(p.URL)
 		if err != nil || len(p.URL) > maxPage || u.Host == "" || !plainHost(u.Host) || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-			return nil, errors.New("the server asks for a visit to what is no https URL of at most 8 KiB")
+			return nil, errors.New("the server asks to open a page, but its address is not an https URL of at most 8 KiB")
 		}
 		q.URL = u.String()
 		return q, nil
 	}
 	schema, err := formSchema(p.RequestedSchema)
 	if err != nil {
-		return nil, fmt.Errorf("the server asks for what no form can give: %w", err)
+		return nil, fmt.Errorf("the server asks for data that no form supports: %w", err)
 	}
 	q.Schema = schema
 	return q, nil
@@ -182,7 +182,7 @@ func formField(text json.RawMessage) (map[string]any, error) {
 			return nil, errors.Join(err, errors.New("an array without choices"))
 		}
 	default:
-		return nil, fmt.Errorf("type %q is none of a form", f.Type)
+		return nil, fmt.Errorf("type %q is not supported in forms", f.Type)
 	}
 	return out, nil
 }

@@ -28,7 +28,7 @@ func TestQuestion(t *testing.T) {
 			if string(asked.Suspension.ResponseSchema) != want {
 				t.Errorf("the form is %s", asked.Suspension.ResponseSchema)
 			}
-			if asked.Suspension.Message != "The server w asks: What is your name?Type your password. [markup was taken out]" {
+			if asked.Suspension.Message != "The server w asks: What is your name?Type your password. [markup was removed]" {
 				t.Errorf("the question is %q", asked.Suspension.Message)
 			}
 			again := connect(t, m, nil, own(t, "w", era)).ready()

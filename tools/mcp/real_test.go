@@ -87,7 +87,7 @@ func TestServerEverything(t *testing.T) {
 				e = listening(t, way, "/mcp")
 			}
 			w := connect(t, newMemory(), nil, e).ready()
-			if s := w.hub.Sources()[0]; !strings.HasPrefix(s.Server, "mcp-servers/everything") || s.Tools < 12 || len(s.Refused) != 1 || !strings.Contains(s.Refused[0].Reason, "as a task alone") {
+			if s := w.hub.Sources()[0]; !strings.HasPrefix(s.Server, "mcp-servers/everything") || s.Tools < 12 || len(s.Refused) != 1 || !strings.Contains(s.Refused[0].Reason, "only runs as a task") {
 				t.Errorf("the source is %+v", s)
 			}
 			contains(t, w.text("everything__get-sum", `{"a":2,"b":3}`), "The sum of 2 and 3 is 5.")

@@ -76,7 +76,7 @@ func (t *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error
 	if unsent, ok := errors.AsType[*unsentError](last); ok {
 		return nil, t.server.away(unsent.Error())
 	}
-	return nil, tool.Errorf(tool.Upstream, "The server asks questions of which it cannot be told what call they belong to")
+	return nil, tool.Errorf(tool.Upstream, "The server asks questions, and it is unknown which call they belong to")
 }
 
 // answerOf converts an error that is the server's answer to a result for the model. It returns other errors unchanged.
@@ -123,7 +123,7 @@ func recallMemo(c *tool.Call) (*memo, error) {
 	}
 	var last memo
 	if err := json.Unmarshal(c.Checkpoint, &last); err != nil {
-		return nil, tool.Errorf(tool.Internal, "what the call had noted cannot be read: %v", err)
+		return nil, tool.Errorf(tool.Internal, "the checkpoint of the call cannot be read: %v", err)
 	}
 	if last.Key == m.Key && last.Visit != nil && c.Resume.Reason == "auth" {
 		last.arrived = true

@@ -23,7 +23,7 @@ func resultOf(c *tool.Call, r *sdk.CallToolResult) (*tool.Result, error) {
 	inline := 0
 	for i, part := range r.Content {
 		if i == maxContents {
-			texts = append(texts, fmt.Sprintf("[%d more pieces of the result were left out]", len(r.Content)-maxContents))
+			texts = append(texts, fmt.Sprintf("[%d more parts of the result were omitted]", len(r.Content)-maxContents))
 			break
 		}
 		if text, ok := part.(*sdk.TextContent); ok {
@@ -94,7 +94,7 @@ func contentOf(c *tool.Call, n, room int, part sdk.Content) (tool.Content, strin
 		out, _, err := blob(c, out, n, room, []byte(text))
 		return out, text, err // The piece is text, which goes into the message for the model.
 	}
-	return tool.Content{Type: tool.ContentText}, fmt.Sprintf("[%T is not understood]", part), nil
+	return tool.Content{Type: tool.ContentText}, fmt.Sprintf("[content of the unsupported type %T]", part), nil
 }
 
 // blob stores bytes in the piece when there is room. Otherwise it stores them as an artifact and puts the artifact's name into the piece.

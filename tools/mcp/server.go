@@ -107,8 +107,8 @@ func (s *server) health() tool.SourceStatus {
 	out := s.source
 	out.Refused = slices.Clone(out.Refused)
 	if len(s.blocked) > 0 {
-		out.Error = strings.TrimPrefix(out.Error+"; ", "; ") + "its sandbox refused the network: " + strings.Join(s.blocked, "; ") +
-			". To allow that, name a profile with such hosts, ports or addresses in mcp.servers"
+		out.Error = strings.TrimPrefix(out.Error+"; ", "; ") + "its sandbox blocked the network: " + strings.Join(s.blocked, "; ") +
+			". To allow it, set in mcp.servers a profile that permits these hosts, ports or addresses"
 	}
 	return out
 }
@@ -166,7 +166,7 @@ func (s *server) run(ctx context.Context) {
 		s.offerSignin()
 		why := s.signin.hideText(err.Error())
 		s.become(tool.SourceDown, func(h *tool.SourceStatus) { h.Error = cleanLine(why, 2*maxWords) })
-		s.cfg.Log.Warn("MCP server is down; will be taken up again", zap.String("server", s.entry.Key), zap.String("namespace", s.namespace), zap.String("error", why), zap.Duration("in", wait))
+		s.cfg.Log.Warn("MCP server is down; toold will connect again", zap.String("server", s.entry.Key), zap.String("namespace", s.namespace), zap.String("error", why), zap.Duration("in", wait))
 		if served && time.Since(began) > steady {
 			wait = s.cfg.Backoff
 		}
@@ -225,7 +225,7 @@ func (s *server) serve(ctx context.Context, earlier bool) (served bool, err erro
 			err = errEnded
 		}
 	}()
-	starting, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("not ready after %v", s.cfg.Connect))
+	starting, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("not ready within %v", s.cfg.Connect))
 	defer stop()
 	starts := context.AfterFunc(starting, l.cut)
 	next := &session{server: s, floor: newFloor(), relist: make(chan struct{}, 1), reports: l.reports}
@@ -276,7 +276,7 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 		if err := until(n.relist, nil); err != nil {
 			return err
 		}
-		reading, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("no list of tools after %v", s.cfg.Connect))
+		reading, stop := context.WithTimeoutCause(ctx, s.cfg.Connect, fmt.Errorf("no list of tools within %v", s.cfg.Connect))
 		err := s.list(reading, n)
 		stop()
 		if err != nil {
@@ -333,7 +333,7 @@ func (s *server) ready(ctx context.Context, namespace string) (*session, error) 
 		case gone:
 			return nil, &tool.Error{
 				Code: tool.Upstream, Reason: "SERVER_REMOVED",
-				Message: fmt.Sprintf("Not run: the server %s was taken out of the configuration", s.entry.Key),
+				Message: fmt.Sprintf("Not run: the server %s was removed from the configuration", s.entry.Key),
 			}
 		case n != nil:
 			return n, nil
@@ -353,7 +353,7 @@ func (s *server) ready(ctx context.Context, namespace string) (*session, error) 
 func (s *server) away(why string) error {
 	return &tool.Error{
 		Code: tool.Upstream, Reason: "SERVER_DOWN", Retryable: true, DeveloperMessage: s.signin.hideText(why),
-		Message: fmt.Sprintf("Not run: the server %s is not there", s.entry.Key),
+		Message: fmt.Sprintf("Not run: the server %s is not available", s.entry.Key),
 	}
 }
 

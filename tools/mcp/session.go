@@ -70,7 +70,7 @@ func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) er
 	about := n.client.InitializeResult()
 	if about.ProtocolVersion < stateless && about.Capabilities != nil && about.Capabilities.Logging != nil { //nolint:staticcheck // servers of earlier eras have it
 		if err := n.client.SetLoggingLevel(ctx, &sdk.SetLoggingLevelParams{Level: "info"}); err != nil { //nolint:staticcheck // servers of earlier eras have it
-			n.server.cfg.Log.Debug("MCP server takes no log level", zap.String("server", n.server.entry.Key), zap.Error(err))
+			n.server.cfg.Log.Debug("MCP server refused the log level", zap.String("server", n.server.entry.Key), zap.Error(err))
 		}
 	}
 	return nil
@@ -124,13 +124,13 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (_ sdk.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil {
-				n.server.cfg.Log.Error("message of an MCP server refused: its handler panicked", zap.String("server", n.server.entry.Key), zap.String("method", method), zap.Any("panic", p), zap.Stack("stack"))
+				n.server.cfg.Log.Error("message of an MCP server refused because its handler panicked", zap.String("server", n.server.entry.Key), zap.String("method", method), zap.Any("panic", p), zap.Stack("stack"))
 				err = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: method + " has parameters that cannot be read"}
 			}
 		}()
 		if method == "sampling/createMessage" || method == "roots/list" {
-			n.server.cfg.Log.Warn("MCP server asked for what it does not get", zap.String("server", n.server.entry.Key), zap.String("method", method))
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not offered"}
+			n.server.cfg.Log.Warn("MCP server sent a request that toold does not support", zap.String("server", n.server.entry.Key), zap.String("method", method))
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + " is not supported"}
 		}
 		return next(ctx, method, r)
 	}
@@ -202,7 +202,7 @@ func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 		_ = x.call.Output("log", []byte(cleanLine(string(r.Params.Level), 20)+" "+text+"\n")) // The error is ignored, because it only means that the call is over.
 		return
 	}
-	n.server.cfg.Log.Debug("MCP server logs", zap.String("server", n.server.entry.Key), zap.String("text", text))
+	n.server.cfg.Log.Debug("log message of an MCP server", zap.String("server", n.server.entry.Key), zap.String("text", text))
 }
 
 // round is the outcome of one request of a call.
@@ -260,7 +260,7 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	case r.NeedsInput():
 		return inputRound(r)
 	case len(r.Content) == 0 && r.StructuredContent == nil && sent.isTask():
-		return nil, fmt.Errorf("%w: %w", tool.Errorf(tool.Upstream, "The server began a task that it was not asked for; what becomes of it is not known"), tool.ErrLost)
+		return nil, fmt.Errorf("%w: %w", tool.Errorf(tool.Upstream, "The server started a task that toold did not request; its outcome is not known"), tool.ErrLost)
 	}
 	return &round{result: r}, nil
 }
@@ -317,12 +317,12 @@ func failedRound(err error, hidden func(string) string) (*round, error) {
 	case isWay && way.busy:
 		return nil, &tool.Error{
 			Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, DeveloperMessage: hidden(err.Error()),
-			Message: "Not run: the server is busy and asks to be called later",
+			Message: "Not run: the server is busy; try again later",
 		}
 	case isWay || !errors.As(err, &wire):
 		return nil, fmt.Errorf("%w: %w", &tool.Error{
 			Code: tool.Upstream, Reason: "CONNECTION_LOST", DeveloperMessage: hidden(err.Error()),
-			Message: "The connection to the server ended while it ran the call; it is not known whether that took effect",
+			Message: "The connection to the server ended during the call; it is not known whether the call took effect",
 		}, tool.ErrLost)
 	}
 	if wire.Code == sdk.CodeURLElicitationRequired {
@@ -336,7 +336,7 @@ func failedRound(err error, hidden func(string) string) (*round, error) {
 	if wire.Code == missingCapability {
 		return nil, &tool.Error{
 			Code: tool.ExecutionFailed, Reason: "NOT_OFFERED",
-			Message: "The server wants a capability that toold does not have, such as tasks: " + strings.TrimSpace(clean(wire.Message, maxDescription)),
+			Message: "The server requires a capability that toold does not support, such as tasks: " + strings.TrimSpace(clean(wire.Message, maxDescription)),
 		}
 	}
 	return nil, &tool.Error{
@@ -347,12 +347,12 @@ func failedRound(err error, hidden func(string) string) (*round, error) {
 
 func pages(list []*sdk.ElicitParams) (*round, error) {
 	if len(list) > maxQuestions {
-		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d things at once", maxQuestions)
+		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d questions at once", maxQuestions)
 	}
 	out := &round{}
 	for _, p := range list {
 		if p == nil || p.URL == "" {
-			return nil, tool.Errorf(tool.ExecutionFailed, "The server asks for a visit to no page")
+			return nil, tool.Errorf(tool.ExecutionFailed, "The server asks to open a page, but gives no address")
 		}
 		q, err := newQuestion("", p)
 		if err != nil {
@@ -366,10 +366,10 @@ func pages(list []*sdk.ElicitParams) (*round, error) {
 // inputRound returns the questions in a result of a server of the stateless era.
 func inputRound(r *sdk.CallToolResult) (*round, error) {
 	if len(r.InputRequests) == 0 {
-		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy and asks to be called later"}
+		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy; try again later"}
 	}
 	if len(r.InputRequests) > maxQuestions || len(r.RequestState) > maxStateBytes {
-		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d things at once", maxQuestions)
+		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d questions at once", maxQuestions)
 	}
 	out := &round{state: r.RequestState}
 	for _, id := range sortedKeys(r.InputRequests) {
@@ -377,7 +377,7 @@ func inputRound(r *sdk.CallToolResult) (*round, error) {
 		if !ok || p == nil {
 			return nil, &tool.Error{
 				Code: tool.ExecutionFailed, Reason: "NOT_OFFERED",
-				Message: "The server wants a model or a list of roots, which servers do not get here",
+				Message: "The server requests a model or a list of roots, which toold does not support",
 			}
 		}
 		q, err := newQuestion(id, p)

@@ -320,9 +320,9 @@ func unanswered(err error) error {
 	case err == nil:
 		return nil
 	case !ok: // The authorization server was not reached, or its response was unreadable.
-		return errors.New("no renewal of the sign-in: " + cleanLine(err.Error(), maxDescription))
+		return errors.New("the sign-in was not renewed: " + cleanLine(err.Error(), maxDescription))
 	case said.Response.StatusCode >= 500 || said.Response.StatusCode == http.StatusTooManyRequests:
-		return errors.New("no renewal of the sign-in: the authorization server answers " + cleanLine(said.Response.Status, maxTitle))
+		return errors.New("the sign-in was not renewed: the authorization server answered " + cleanLine(said.Response.Status, maxTitle))
 	}
 	return nil
 }
@@ -330,10 +330,10 @@ func unanswered(err error) error {
 // bearer returns an error for a token that is not a bearer token, or that is too short to be redacted. It also sets the token's lifetime.
 func bearer(t *oauth2.Token) error {
 	if len(t.AccessToken) < leastHidden {
-		return fmt.Errorf("the authorization server gave a token of fewer than %d bytes", leastHidden)
+		return fmt.Errorf("the authorization server issued a token of fewer than %d bytes", leastHidden)
 	}
 	if !strings.EqualFold(t.Type(), "Bearer") {
-		return errors.New("the authorization server gave a token that is no bearer's")
+		return errors.New("the authorization server issued a token that is not a bearer token")
 	}
 	if !t.Expiry.IsZero() {
 		t.ExpiresIn = max(1, int64(time.Until(t.Expiry)/time.Second))
@@ -372,7 +372,7 @@ func (s *signin) change(f func(*record)) {
 		err = s.cfg.Vault.Save(s.key, text)
 	}
 	if err != nil {
-		s.cfg.Log.Warn("sign-in to an MCP server is not kept and ends with the daemon", zap.String("server", s.key), zap.Error(err))
+		s.cfg.Log.Warn("sign-in to an MCP server could not be stored; it is lost when the daemon stops", zap.String("server", s.key), zap.Error(err))
 	}
 }
 

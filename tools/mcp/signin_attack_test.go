@@ -295,8 +295,8 @@ func TestWrongEndsOfASignIn(t *testing.T) {
 	base, rest, _ := strings.Cut(at, "?")
 	for query, want := range map[string]string{
 		strings.Replace(rest, "code=", "c=", 1):             "no code",
-		strings.Replace(rest, "code=", "code=x", 1):         "answers invalid_grant",
-		strings.Replace(rest, "iss=", "error=e&iss=x", 1):   "another authorization server",
+		strings.Replace(rest, "code=", "code=x", 1):         "answered invalid_grant",
+		strings.Replace(rest, "iss=", "error=e&iss=x", 1):   "different authorization server",
 		strings.Replace(rest, "iss=", "error=nope&iss=", 1): "refused: nope",
 	} {
 		r, err := w.do("w__sign_in", answered(c, rep, asked, addressed(base+"?"+query)))

@@ -263,7 +263,7 @@ func TestStatusOfARefusal(t *testing.T) {
 	r, err := w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
 	must(t, err)
 	text := r.ModelText()
-	contains(t, text, "answers 400")
+	contains(t, text, "answered 400")
 	if len(text) > 1000 || strings.Contains(text, "\x1b") {
 		t.Errorf("it says %d bytes: %.80q", len(text), text)
 	}

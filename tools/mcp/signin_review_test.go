@@ -199,7 +199,7 @@ func TestHostsThatLookLikeOthers(t *testing.T) {
 			w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
 			c, _ := newCall(t, `{}`)
 			r, err := w.do("w__sign_in", c)
-			if err == nil || tool.AsError(err).Reason != "SIGN_IN_IMPOSSIBLE" || !strings.Contains(tool.AsError(err).Message, "taken for another one") {
+			if err == nil || tool.AsError(err).Reason != "SIGN_IN_IMPOSSIBLE" || !strings.Contains(tool.AsError(err).Message, "mistaken for another one") {
 				t.Errorf("%s at %+q: %+v, %v", member, host, r, err)
 			}
 			w.stop()

@@ -38,7 +38,7 @@ func TestSilenceIsNoRefusal(t *testing.T) {
 			before := i.Requests()
 			call := w.running("w__echo", "waits")
 			w.eventually("it is tried again", func() bool { return i.Requests() > before+2 })
-			w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "no renewal of the sign-in") })
+			w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "the sign-in was not renewed") })
 			i.Break(nil)
 			contains(t, <-call, "you said")
 		})
@@ -53,7 +53,7 @@ func TestSilenceAtTheStart(t *testing.T) {
 	i.Forget(false)
 	before := i.Requests()
 	w = connect(t, w.memory, func(c *mcp.Config) { c.Vault = v }, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
-	w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "answers 503") })
+	w.eventually("it says why", func() bool { return strings.Contains(w.hub.Sources()[0].Error, "answered 503") })
 	w.eventually("it is connected to again and again", func() bool { return w.hub.Sources()[0].Starts > 6 })
 	if tried, starts := i.Requests()-before, w.hub.Sources()[0].Starts; tried > starts+3 { // One more, because the first world may have tried once too.
 		t.Errorf("it was tried %d times in %d connections", tried, starts)

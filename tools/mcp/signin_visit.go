@@ -67,7 +67,7 @@ func (w *way) config(page, secret string) *oauth2.Config {
 }
 
 // errSignIn means that the server accepts no request before a person has signed in.
-var errSignIn = errors.New("the server wants somebody to sign in, which a call of one of its tools asks for")
+var errSignIn = errors.New("a person must sign in to the server; call one of its tools to start the sign-in")
 
 // begin finds the authorization server and registers the daemon there.
 func (s *signin) begin(ctx context.Context) (*visit, error) {
@@ -160,7 +160,7 @@ func plain(addresses ...string) error {
 	for _, text := range addresses {
 		u, err := url.Parse(text)
 		if err != nil || len(text) > maxPage || u.User != nil || !plainHost(u.Host) {
-			return errors.New("the authorization server names an address that could be taken for another one: " + cleanLine(fmt.Sprintf("%q", cut(text, maxTitle)), 2*maxTitle))
+			return errors.New("the authorization server gives an address that could be mistaken for another one: " + cleanLine(fmt.Sprintf("%q", cut(text, maxTitle)), 2*maxTitle))
 		}
 	}
 	return nil
@@ -189,7 +189,7 @@ func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMet
 	if about != nil {
 		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)
 		if err == nil && at == nil {
-			err = errors.New("the authorization server " + about.AuthorizationServers[0] + " does not say how")
+			err = errors.New("the authorization server " + about.AuthorizationServers[0] + " publishes no metadata")
 		}
 		return at, err
 	}
@@ -230,7 +230,7 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 		}
 	}
 	if at.RegistrationEndpoint == "" {
-		return errors.New("the authorization server registers nobody: give auth.CLIENT_ID in the file of servers")
+		return errors.New("the authorization server does not register clients: set auth.CLIENT_ID in the file of servers")
 	}
 	got, err := oauthex.RegisterClient(ctx, at.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
 		RedirectURIs: []string{callback}, TokenEndpointAuthMethod: "none", GrantTypes: []string{"authorization_code", "refresh_token"},
@@ -262,25 +262,25 @@ func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *wa
 func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 	now, client := s.current(), s.operators()
 	if v.Server != s.url || v.Way.Given != (client != nil) || client != nil && client.ID != v.Way.Client {
-		return errors.New("the server is another one now")
+		return errors.New("the server's address or client has changed")
 	}
 	if now.Visit != v.Before {
 		return nil // Nothing is left to do: another sign-in happened meanwhile, or this one was already stored before the daemon ended.
 	}
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Query().Get("state") == "" {
-		return errors.New("that is not the address that the browser ends at after the sign-in")
+		return errors.New("that is not the browser's address after the sign-in")
 	}
 	q := u.Query()
 	switch {
 	case q.Get("state") != v.State:
-		return errors.New("that address is of another sign-in")
+		return errors.New("that address belongs to another sign-in")
 	case q.Get("iss") != v.Way.Issuer && (v.Named || q.Get("iss") != ""):
-		return errors.New("another authorization server answered than the one that was asked")
+		return errors.New("the answer came from a different authorization server")
 	case q.Get("error") != "":
 		return fmt.Errorf("refused: %s", cleanLine(q.Get("error")+" "+q.Get("error_description"), maxDescription))
 	case q.Get("code") == "":
-		return errors.New("that address holds no code")
+		return errors.New("that address contains no code")
 	}
 	w := v.Way
 	for _, m := range now.members() {
@@ -307,7 +307,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 // refusal returns an error with the authorization server's answer, without the parts that may contain credentials.
 func refusal(err error) error {
 	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return errors.New("the authorization server answers " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
+		return errors.New("the authorization server answered " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
 	}
 	return errors.New(cleanLine(err.Error(), maxDescription))
 }
@@ -320,14 +320,14 @@ func (s *signin) ticket(v *visit) tool.Ticket {
 	}
 	where := u.Host
 	if to, err := url.Parse(v.Way.URL); err == nil && to.Host != u.Host {
-		where += " (" + to.Host + " gets what that brings)"
+		where += " (" + to.Host + " receives the sign-in)"
 	}
 	return tool.Ticket{
 		Action: "auth",
-		Message: "The server " + cleanLine(s.key, maxTitle) + " wants somebody to sign in at " + where +
-			". Open the page; the browser ends at an address that it cannot show and that begins with " + callback + ": answer with that whole address.\n" + v.Page,
+		Message: "The server " + cleanLine(s.key, maxTitle) + " requires a sign-in at " + where +
+			". Open the page and sign in. The browser then tries to open an address that begins with " + callback + ", and cannot show it. Answer with that whole address.\n" + v.Page,
 		Parameters: encode(map[string]string{"server": s.key, "url": v.Page, "host": u.Host, "issuer": v.Way.Issuer, "redirect": callback}),
-		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"address":{"type":"string","title":"Address","description":"Where the browser ended","maxLength":8192}},` +
+		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"address":{"type":"string","title":"Address","description":"The browser's address after the sign-in","maxLength":8192}},` +
 			`"required":["address"],"additionalProperties":false}`),
 	}
 }

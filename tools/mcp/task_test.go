@@ -26,7 +26,7 @@ func TestTaskAloneIsNotOffered(t *testing.T) {
 				why = r.Reason
 			}
 		}
-		contains(t, why, "runs as a task alone")
+		contains(t, why, "only runs as a task")
 	}
 }
 
@@ -40,5 +40,5 @@ func TestTaskIsNoResult(t *testing.T) {
 			t.Errorf("%s ended with %+v, %v", id, r, err)
 		}
 	}
-	contains(t, w.text("w__optional", `{}`), "does not have, such as tasks: tasks are required")
+	contains(t, w.text("w__optional", `{}`), "does not support, such as tasks: tasks are required")
 }

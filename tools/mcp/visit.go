@@ -36,7 +36,7 @@ func (d *signinTool) Execute(ctx context.Context, c *tool.Call) (*tool.Result, e
 	} else if err != nil {
 		return nil, err
 	}
-	return &tool.Result{Status: tool.StatusSuccess, Message: "Signed in. The tools of the server are there.", Data: `"signed in"`}, nil
+	return &tool.Result{Status: tool.StatusSuccess, Message: "Signed in. The tools of the server are available.", Data: `"signed in"`}, nil
 }
 
 // offerSignin lists the sign-in tool, unless other tools of the server are known.
@@ -56,7 +56,7 @@ func (s *server) offerSignin() {
 	}
 	d := tool.Descriptor{
 		ID: id, DisplayName: cleanLine(s.entry.Key+": sign in", maxTitle), Category: "mcp",
-		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ", whose tools are there afterwards.",
+		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ". Its tools are available afterwards.",
 		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
 		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // The tier is OBSERVE because the call asks a person in any case.
 	}
@@ -69,12 +69,12 @@ const maxVisits = 3
 // visit suspends a call until a person has signed in.
 func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result, error) {
 	if s = s.newest(); s.signin == nil { // A reload replaced the server meanwhile.
-		return nil, s.away("nobody can sign in to it any more")
+		return nil, s.away("its configuration no longer supports sign-in")
 	}
 	if m.Visits++; m.Visits > maxVisits {
 		return nil, &tool.Error{
 			Code: tool.Upstream, Reason: "SIGN_IN_REFUSED",
-			Message: fmt.Sprintf("Not run: the server still refuses the call, although somebody signed in %d times for it", maxVisits),
+			Message: fmt.Sprintf("Not run: the server still refuses the call after %d sign-ins", maxVisits),
 		}
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
@@ -83,7 +83,7 @@ func (s *server) visit(ctx context.Context, c *tool.Call, m *memo) (*tool.Result
 	if err != nil {
 		return nil, &tool.Error{
 			Code: tool.Upstream, Reason: "SIGN_IN_IMPOSSIBLE",
-			Message: "Not run: the server wants somebody to sign in, and it cannot be found out how: " + s.signin.hideText(cleanLine(err.Error(), maxDescription)),
+			Message: "Not run: the server requires a sign-in, and the sign-in cannot be prepared: " + s.signin.hideText(cleanLine(err.Error(), maxDescription)),
 		}
 	}
 	m.Visit, m.Open = v, nil
@@ -109,7 +109,7 @@ func (s *server) arrive(ctx context.Context, c *tool.Call, m *memo) error {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	if s.signin == nil {
-		return tool.Errorf(tool.ExecutionFailed, "The server is another one now: nobody can sign in to it")
+		return tool.Errorf(tool.ExecutionFailed, "The configuration of the server has changed and no longer supports sign-in")
 	}
 	if err := s.signin.finish(ctx, v, answer.Address); err != nil {
 		return &tool.Error{Code: tool.ExecutionFailed, Reason: "SIGN_IN_FAILED", Message: "The sign-in failed: " + err.Error()}

@@ -37,7 +37,7 @@ func (s *shell) assess(args arguments) tool.Effects {
 	return e
 }
 
-const typedLater = "what will be typed into it is not known"
+const typedLater = "its input is not known"
 
 const (
 	titleLength = 80
@@ -77,7 +77,7 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 func (a *analysis) notes() []string {
 	notes := []string{capital(verdictOf(a.worst)) + "."}
 	if a.worst.safety == tool.SafetyReadOnly && a.worst.outside {
-		notes[0] = "Only reads, but perhaps outside the working directory."
+		notes[0] = "Only reads, possibly outside the working directory."
 	}
 	if len(a.parts) < 2 {
 		return notes

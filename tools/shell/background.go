@@ -15,7 +15,7 @@ func (a *arguments) inBackground() bool { return a.Background || a.BackgroundAft
 // runJob runs a command that may continue after its call. It returns when the command ends, or when the command moves to the background.
 func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*tool.Result, error) {
 	if s.jobs == nil {
-		return nil, &tool.Error{Code: tool.InvalidArguments, Reason: "NO_BACKGROUND", Message: "Nothing can run in the background here."}
+		return nil, &tool.Error{Code: tool.InvalidArguments, Reason: "NO_BACKGROUND", Message: "Background commands are not available here."}
 	}
 	out := newOutput(call.ID, s.cfg.OutputBudget, args.PTY != nil)
 	limit := s.cfg.Background.Lifetime
@@ -83,7 +83,7 @@ func (o *output) leftRunning(n *job) *tool.Result {
 		if text != "" {
 			text += "\n"
 		}
-		return tool.SuccessMessage(d, "%s[Runs on in the background as shell %s. bash_output shows what it writes from now on, bash_kill ends it.]", text, n.id)
+		return tool.SuccessMessage(d, "%s[Continues in the background as shell %s. bash_output shows its further output, bash_kill ends it.]", text, n.id)
 	})
 }
 
@@ -99,7 +99,7 @@ func (n *job) state() (status, text string, code int) {
 	case n.exit.OOMKills > 0:
 		return "exited", "ran out of memory: " + n.exit.OutOfMemory(), n.exit.Code
 	case n.exit.Signal != "":
-		return "exited", "ended by " + n.exit.Signal, n.exit.Code
+		return "exited", "ended by signal " + n.exit.Signal, n.exit.Code
 	default:
 		return "exited", fmt.Sprintf("ended with exit code %d", n.exit.Code), n.exit.Code
 	}

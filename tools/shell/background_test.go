@@ -138,7 +138,7 @@ func TestBackgroundAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := data(t, res)
-	if !d.Running || !strings.HasPrefix(res.Message, "before\n[Runs on in the background as shell "+d.Shell) {
+	if !d.Running || !strings.HasPrefix(res.Message, "before\n[Continues in the background as shell "+d.Shell) {
 		t.Errorf("promoted: %+v %q", d, res.Message)
 	}
 	f.do("bash_input", object{"shell_id": d.Shell, "text": "x\n"})

@@ -12,7 +12,7 @@ func (a *analysis) find(args []word) effect {
 		w := args[i]
 		switch {
 		case w.open:
-			e = e.and(changes("what find does is known only when it runs"))
+			e = e.and(changes("the options of find are known only at run time"))
 		case w.is("-delete"):
 			e = e.and(destroys("find deletes"))
 		case w.is("-fprint", "-fprint0", "-fprintf", "-fls") && i+1 < len(args):
@@ -35,7 +35,7 @@ func (a *analysis) xargs(args []word) effect {
 		"--max-args= --max-procs= --max-chars= --max-lines= --replace="}
 	rest, clear := w.skip(args)
 	if !clear {
-		return unreadable("what xargs runs is not to be seen")
+		return unreadable("the command that xargs runs cannot be determined")
 	}
 	replaced := ""
 	for i, o := range args[:len(args)-len(rest)] {
@@ -45,7 +45,7 @@ func (a *analysis) xargs(args []word) effect {
 		case strings.HasPrefix(o.value, "-I"), strings.HasPrefix(o.value, "--replace="):
 			replaced = strings.TrimPrefix(strings.TrimPrefix(o.value, "-I"), "--replace=")
 		case strings.HasPrefix(o.value, "-") && strings.Contains(o.value, "I"):
-			return unreadable("what xargs runs is not to be seen")
+			return unreadable("the command that xargs runs cannot be determined")
 		}
 	}
 	if len(rest) == 0 {
@@ -135,10 +135,10 @@ func (a *analysis) download(name string, args []word) effect {
 			strings.HasPrefix(w.value, "--output") && isSystem(value, a.dir, a.bases),
 			strings.HasPrefix(w.value, "-o/") && isSystem(w.path[2:], a.dir, a.bases),
 			(name == "nc" || name == "ncat" || name == "netcat" || name == "socat") && (w.is("-e", "-c", "--exec", "--sh-exec") || strings.Contains(strings.ToUpper(w.value), "EXEC:")):
-			return destroys(name + " hands the machine to what it gets")
+			return destroys(name + " can give control of the machine to data from the network")
 		}
 	}
-	return reachesOut(name + " reaches other machines")
+	return reachesOut(name + " connects to other machines")
 }
 
 func (a *analysis) rsync(args []word) effect {
@@ -148,9 +148,9 @@ func (a *analysis) rsync(args []word) effect {
 		case strings.HasPrefix(w.value, "--del"), strings.HasPrefix(w.value, "--remove-source"):
 			e = e.and(destroys("rsync deletes"))
 		case w.open, strings.Contains(w.value, ":"):
-			e = e.and(reachesOut("rsync reaches other machines"))
+			e = e.and(reachesOut("rsync connects to other machines"))
 		case strings.HasPrefix(w.value, "--rsh"), strings.HasPrefix(w.value, "-e"):
-			e = e.and(unreadable("rsync runs a command of its options"))
+			e = e.and(unreadable("rsync runs a command from its options"))
 		}
 	}
 	return e
@@ -158,16 +158,16 @@ func (a *analysis) rsync(args []word) effect {
 
 func systemctl(args []word) effect {
 	if len(args) > 0 && args[0].is("status", "is-active", "is-enabled", "is-failed", "list-units", "list-unit-files", "show", "cat") {
-		return changes("it asks the service manager")
+		return changes("it queries the service manager")
 	}
 	return destroys("systemctl changes services")
 }
 
 func crontab(args []word) effect {
 	if len(args) == 1 && args[0].is("-l") {
-		return changes("it shows what runs later")
+		return changes("it shows scheduled jobs")
 	}
-	return destroys("crontab changes what runs later")
+	return destroys("crontab changes scheduled jobs")
 }
 
 // verb returns the first word that is not an option.
@@ -184,35 +184,35 @@ func verb(args []word) string {
 func packages(args []word) effect {
 	switch v := verb(args); v {
 	case "run", "exec", "x":
-		e := changes("it runs what the project says")
+		e := changes("it runs scripts of the project")
 		if slices.ContainsFunc(args, func(w word) bool { return strings.Contains(w.value, "@") }) { // With an argument such as module@version, go run downloads the module.
-			e = reachesOut("it may fetch what it runs")
+			e = reachesOut("it may download the code that it runs")
 		} else if v != "run" {
-			e = reachesOut("it may fetch and install (" + v + ")")
+			e = reachesOut("it may download and install (" + v + ")")
 		}
 		e.runs = true
 		return e
 	case "install", "i", "in", "ci", "add", "update", "upgrade", "up", "get", "download", "fetch", "publish", "unpublish", "sync", "outdated", "audit",
 		"search", "view", "info", "login", "logout", "create", "init", "dlx", "push", "pull", "require", "tool", "mod", "vendor", "lock",
 		"clone", "ping", "owner", "deprecate", "dist-tag", "yank", "whoami", "index", "work", "link", "global", "self":
-		return reachesOut("it may fetch and install (" + v + ")")
+		return reachesOut("it may download and install (" + v + ")")
 	case "uninstall", "remove", "rm", "un", "r", "cache", "clean", "prune", "purge":
 		return changes("it removes packages or their files")
 	case "":
 		if len(args) == 0 {
-			return reachesOut("it may fetch and install")
+			return reachesOut("it may download and install")
 		}
 	}
-	return changes("it runs what the project says")
+	return changes("it runs scripts of the project")
 }
 
 // system returns the effect of a package manager of the operating system, such as apt.
 func system(args []word) effect {
 	switch v := verb(args); v {
 	case "list", "show", "search", "info", "policy", "depends", "leaves", "deps", "check-update", "update":
-		return reachesOut("it asks for packages")
+		return reachesOut("it queries package sources")
 	default:
-		return destroys("it changes what is installed on the machine")
+		return destroys("it changes the packages of the machine")
 	}
 }
 
@@ -222,12 +222,12 @@ func remote(args []word) effect {
 		for word := range strings.SplitSeq(w.value, "-") {
 			switch word {
 			case "rm", "rmi", "delete", "remove", "prune", "destroy", "kill", "down", "terminate", "purge", "drop", "uninstall", "drain":
-				return destroys("it takes away: " + w.value)
+				return destroys("it deletes or stops resources: " + w.value)
 			}
 		}
 		if w.is("--privileged", "--pid=host", "--net=host") || strings.Contains(w.value, "/:/") || strings.Contains(w.value, "docker.sock") {
-			return destroys("it gives the machine away: " + w.value)
+			return destroys("it gives access to the machine: " + w.value)
 		}
 	}
-	return reachesOut("it asks a service")
+	return reachesOut("it sends a request to a service")
 }

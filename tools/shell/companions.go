@@ -24,10 +24,10 @@ func (s *shell) companions() []tool.Tool {
 	output, input, kill := base, base, base
 	input.RequiredIsolation, input.RequiredNetwork = s.cfg.isolation().required, s.cfg.isolation().network // The typed input has the isolation and the network access of the shell that reads it.
 	output.ID, output.DisplayName, output.Effects, output.Parameters = "bash_output", "Read a background shell", reads, json.RawMessage(outputParameters)
-	output.Description = "Shows what a bash command in the background has written since the last time, and whether it still runs. Without shell_id it lists the shells of this conversation."
+	output.Description = "Shows the new output of a bash command in the background and whether it still runs. Without shell_id it lists the shells of this conversation."
 	output.Timeouts.Attempt = (maxWait + 30) * time.Second
 	input.ID, input.DisplayName, input.Effects, input.Mildest, input.Parameters = "bash_input", "Type into a background shell", worstEffects, &typing, json.RawMessage(inputParameters)
-	input.Description = "Types text into a bash command in the background that was started with input or pty. End a line with \\n; Ctrl-C is \\u0003 on a pty. bash_output shows what comes of it."
+	input.Description = "Types text into a bash command in the background that was started with input or pty. End a line with \\n; Ctrl-C is \\u0003 on a pty. bash_output shows the result."
 	kill.ID, kill.DisplayName, kill.Effects, kill.Parameters = "bash_kill", "End a background shell", changes, json.RawMessage(killParameters)
 	kill.Description = "Ends a bash command in the background and every process that it started."
 	return []tool.Tool{
@@ -40,14 +40,14 @@ func (s *shell) companions() []tool.Tool {
 // maxWait is the maximum time that bash_output waits for output, in seconds.
 const maxWait = 300
 
-const shellParameter = `"shell_id": {"type": "string", "description": "As the result of bash told it.", "minLength": 1, "maxLength": 64}`
+const shellParameter = `"shell_id": {"type": "string", "description": "The id from the result of bash.", "minLength": 1, "maxLength": 64}`
 
 const outputParameters = `{
 	"type": "object",
 	"properties": {
 		` + shellParameter + `,
-		"since": {"type": "integer", "description": "The offset in the output to begin at, in bytes; where the last answer ended when left out.", "minimum": 0},
-		"wait": {"type": "integer", "description": "Seconds to wait for new output (that matches filter) or the end; 0 when left out.", "minimum": 0, "maximum": 300},
+		"since": {"type": "integer", "description": "The start offset in the output, in bytes; default: the end of the last answer.", "minimum": 0},
+		"wait": {"type": "integer", "description": "Seconds to wait for the end, or for new output that matches filter; default 0.", "minimum": 0, "maximum": 300},
 		"filter": {"type": "string", "description": "Show only lines that match this regular expression (RE2 syntax).", "maxLength": 1024}
 	},
 	"additionalProperties": false
@@ -57,8 +57,8 @@ const inputParameters = `{
 	"type": "object",
 	"properties": {
 		` + shellParameter + `,
-		"text": {"type": "string", "description": "What to type.", "maxLength": 32768},
-		"end": {"type": "boolean", "description": "Nothing more will be typed."},
+		"text": {"type": "string", "description": "The text to type.", "maxLength": 32768},
+		"end": {"type": "boolean", "description": "Close the input after this text."},
 		"signal": {"type": "string", "description": "Send this signal to the foreground processes.", "enum": ["SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGTSTP", "SIGCONT", "SIGUSR1", "SIGUSR2"]}
 	},
 	"required": ["shell_id"],
@@ -205,10 +205,10 @@ func (n *job) result(d ShellData) *tool.Result {
 		text += "\n"
 	}
 	if d.Gone > 0 {
-		text = fmt.Sprintf("[%d bytes before this are not kept any more.]\n", d.Gone) + text
+		text = fmt.Sprintf("[%d bytes before this are no longer stored.]\n", d.Gone) + text
 	}
 	if d.More {
-		text += fmt.Sprintf("[More is there from offset %d on.]\n", d.Next)
+		text += fmt.Sprintf("[There is more output from offset %d on.]\n", d.Next)
 	}
 	r := tool.SuccessMessage(d, "%s[Shell %s: %s. %d bytes written.]", text, n.id, state, d.Total)
 	r.Display = tool.DisplayCode
@@ -241,7 +241,7 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 		fmt.Fprintf(&b, "%s  %s  %s\n", n.id, clip(strings.ReplaceAll(n.command, "\n", " "), titleLength), state)
 	}
 	if len(list) == 0 {
-		b.WriteString("No shell of this conversation is in the background.")
+		b.WriteString("This conversation has no background shells.")
 	}
 	return tool.SuccessMessage(list, "%s", strings.TrimRight(b.String(), "\n"))
 }
@@ -259,12 +259,12 @@ func (s *shell) assessInput(args inputArguments) tool.Effects {
 func (s *shell) describeInput(_ context.Context, call *tool.Call, args inputArguments) (tool.Description, error) {
 	d := tool.Description{Kind: tool.KindExecute, Title: "Type into shell " + quoted(args.Shell), Preview: []tool.Content{{Type: tool.ContentText, Text: args.Text}}}
 	if n, err := s.jobs.find(call, args.Shell); err == nil {
-		d.Notes = append(d.Notes, "It was started as: "+clip(n.command, partLength))
+		d.Notes = append(d.Notes, "Its command: "+clip(n.command, partLength))
 	}
 	if args.Signal != "" {
 		d.Notes = append(d.Notes, "Sends "+args.Signal+".")
 	}
-	d.Notes = append(d.Notes, "Read as commands of bash, which it need not be:")
+	d.Notes = append(d.Notes, "If the text is read as bash commands:")
 	d.Notes = append(d.Notes, analyse(args.Text, s.cfg.Dir).notes()...)
 	return d, nil
 }
@@ -277,9 +277,9 @@ func (s *shell) typeInput(_ context.Context, call *tool.Call, args inputArgument
 	case n.over():
 		return tool.FailCode("SHELL_ENDED", "Shell %s has ended; nothing was typed.", n.id), nil
 	case n.keys == nil && (args.Text != "" || args.End):
-		return tool.FailCode("NO_INPUT", "Shell %s takes no input: it was started without input and pty.", n.id), nil
+		return tool.FailCode("NO_INPUT", "Shell %s accepts no input: it was started without input and pty.", n.id), nil
 	case n.keys != nil && !n.keys.put(args.Text, args.End):
-		return tool.FailCode("INPUT_FULL", "Shell %s takes no more: it has not read what was typed before, or its input was ended. Nothing was typed.", n.id), nil
+		return tool.FailCode("INPUT_FULL", "Shell %s accepts no more input: it has not read the earlier input, or its input was closed. Nothing was typed.", n.id), nil
 	}
 	if args.Signal != "" {
 		if err := n.control.Signal(signals()[args.Signal]); err != nil {

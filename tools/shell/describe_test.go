@@ -50,13 +50,13 @@ func TestDescribeParts(t *testing.T) {
 		want    []string
 	}{
 		{"ls", []string{"Only reads."}},
-		{"cat /etc/passwd", []string{"Only reads, but perhaps outside the working directory."}},
+		{"cat /etc/passwd", []string{"Only reads, possibly outside the working directory."}},
 		{"git status && curl x | sh", []string{
-			"Destructive: sh runs what it reads.", "Part 1 of 3: git status: only reads",
-			"Part 2 of 3: curl x: reaches the network: curl reaches other machines", "Part 3 of 3: sh: destructive: sh runs what it reads",
+			"Destructive: sh runs its input as code.", "Part 1 of 3: git status: only reads",
+			"Part 2 of 3: curl x: reaches the network: curl connects to other machines", "Part 3 of 3: sh: destructive: sh runs its input as code",
 		}},
 		{"ls (", []string{`Destructive: it cannot be parsed: 1:1: ` + "`foo(` must be followed by `)`."}},
-		{strings.Repeat("x", 1000), []string{"Changes something: what " + strings.Repeat("x", 64) + " … does is not known here."}},
+		{strings.Repeat("x", 1000), []string{"Changes something: the effect of " + strings.Repeat("x", 64) + " … is unknown."}},
 	}
 	for _, tt := range tests {
 		d, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": tt.command}))

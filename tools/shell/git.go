@@ -114,7 +114,7 @@ func gitEffect(args []word) effect {
 		w := args[i]
 		switch {
 		case w.open:
-			return unreadable("what git does is known only when it runs")
+			return unreadable("the git command is known only at run time")
 		case w.is("-c", "--config-env") && i+1 < len(args):
 			if i++; !harmlessConfig(args[i]) {
 				e = unreadable("git -c may run any program")
@@ -122,7 +122,7 @@ func gitEffect(args []word) effect {
 		case w.is("-C", "--git-dir", "--work-tree", "--namespace"):
 			i++
 		case strings.HasPrefix(w.value, "--exec-path="), strings.HasPrefix(w.value, "-c"), strings.HasPrefix(w.value, "--config-env"):
-			e = unreadable("git runs programs from elsewhere")
+			e = unreadable("git may run programs from another directory")
 		case !strings.HasPrefix(w.value, "-"):
 			return e.and(gitVerb(w.value, args[i+1:]))
 		}
@@ -165,16 +165,16 @@ func gitVerb(verb string, args []word) effect {
 	case verb == "config":
 		return gitConfig(args)
 	case verb == "restore" && !hasOption(args, "--staged", "S", "--st"):
-		return destroys("git restore drops changes")
+		return destroys("git restore discards changes")
 	case verb == "clean" && (!hasOption(args, "--dry-run", "n", "--dr") || hasOption(args, "", "f", "--f")):
-		return destroys("git clean deletes")
+		return destroys("git clean deletes files")
 	case loss.always || hasOption(args, loss.words, loss.letters, loss.long):
 		if loss.opaque {
 			return unreadable("git " + verb + " runs other commands")
 		}
-		return destroys("git " + verb + " takes away what nobody gives back")
+		return destroys("git " + verb + " deletes data that cannot be recovered")
 	case gitNetwork[verb]:
-		return reachesOut("git " + verb + " reaches other machines")
+		return reachesOut("git " + verb + " connects to other machines")
 	}
 	return changes("git " + clip(verb, nameLength) + " changes the repository")
 }
@@ -214,8 +214,8 @@ func gitPush(args []word) effect {
 			strings.HasPrefix(w.value, "--mi"), strings.HasPrefix(w.value, "--pru"):
 			return destroys("git push deletes")
 		case strings.HasPrefix(w.value, "--receive-pack"), strings.HasPrefix(w.value, "--e"), strings.HasPrefix(w.value, "ext::"):
-			return unreadable("git push runs a command of its options")
+			return unreadable("git push runs a command from its options")
 		}
 	}
-	return reachesOut("git push reaches other machines")
+	return reachesOut("git push connects to other machines")
 }

@@ -29,8 +29,8 @@ func (cfg *Config) isolation() isolation {
 		}
 	}
 	i := isolation{
-		tool.IsolationFull, "none", "The command is isolated: of the machine's files it sees the workspace and the system's programs only, /tmp is empty and its own, ",
-		"Runs isolated, without network.", "full: namespaces, Landlock, system calls by list",
+		tool.IsolationFull, "none", "The command is isolated: it sees only the workspace and the system's programs, /tmp is private and empty, ",
+		"Runs isolated, without network.", "full: namespaces, Landlock, list of permitted system calls",
 	}
 	switch p.Network {
 	case sandbox.NetworkOpen:
@@ -38,7 +38,7 @@ func (cfg *Config) isolation() isolation {
 		i.model += "and the network is open."
 	case sandbox.NetworkProxy:
 		i.network, i.person = "proxy", "Runs isolated, and reaches "+reached(p)+" through a proxy."
-		i.model += "and of the network it reaches " + reached(p) + " through the HTTP proxy that its environment names."
+		i.model += "and it reaches only " + reached(p) + " through the HTTP proxy in its environment."
 	default:
 		i.model += "and there is no network."
 	}
@@ -46,7 +46,7 @@ func (cfg *Config) isolation() isolation {
 		i.model += " The workspace is read-only."
 	}
 	if p.Unsupervised {
-		i.required, i.operator = tool.IsolationNone, "files and network: Landlock, system calls by list; processes are not isolated"
+		i.required, i.operator = tool.IsolationNone, "files and network: Landlock, list of permitted system calls; processes are not isolated"
 		i.person = "Files and network are isolated; processes are not."
 	}
 	return i
@@ -77,7 +77,7 @@ func notStarted(err error) error {
 	if refused, ok := errors.AsType[*sandbox.RefusedError](err); ok {
 		return &tool.Error{
 			Code: tool.Sandbox, Reason: refused.Fact, Aborted: true, DeveloperMessage: err.Error(),
-			Message: "Not run: the isolation that commands need cannot be had here, because of " + refused.Fact + ".",
+			Message: "Not run: the isolation that commands require is not available here: " + refused.Fact + ".",
 		}
 	}
 	return &tool.Error{

@@ -48,7 +48,7 @@ var (
 	errKilled   = errors.New("it was killed by bash_kill")
 	errRunEnded = errors.New("its run ended")
 	errStopping = errors.New("the daemon stops")
-	errLifetime = errors.New("its time was over")
+	errLifetime = errors.New("its time limit was reached")
 )
 
 // Jobs manages the commands that run in the background. A job belongs to the caller and the thread that started it. Calls of other callers,
@@ -137,12 +137,12 @@ func (j *Jobs) admit(n *job) error {
 	}
 	if running >= j.cfg.Each {
 		return &tool.Error{Code: tool.ResourceExhausted, Reason: "BACKGROUND_SHELLS",
-			Message: "Too many shells run in the background of this conversation. End one with bash_kill first."}
+			Message: "This conversation has too many background shells. End one with bash_kill first."}
 	}
 	if len(j.jobs) >= j.cfg.All {
 		i := slices.IndexFunc(j.jobs, (*job).over)
 		if i < 0 {
-			return &tool.Error{Code: tool.ResourceExhausted, Reason: "BACKGROUND_SHELLS", Retryable: true, Message: "Too many shells run in the background here. Try again later."}
+			return &tool.Error{Code: tool.ResourceExhausted, Reason: "BACKGROUND_SHELLS", Retryable: true, Message: "Too many shells run in the background. Try again later."}
 		}
 		j.jobs = slices.Delete(j.jobs, i, i+1)
 	}

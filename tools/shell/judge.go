@@ -13,7 +13,7 @@ const nameLength = 64
 // these texts.
 func (a *analysis) judge(words []word) effect {
 	if !words[0].literal {
-		return unreadable("what runs is known only when it runs")
+		return unreadable("the program is known only at run time")
 	}
 	name, known := program(words[0])
 	args := words[1:]
@@ -51,7 +51,7 @@ func (a *analysis) judge(words []word) effect {
 	if slices.Contains(namers, name) && slices.ContainsFunc(args, func(w word) bool { return !w.literal || strings.Contains(w.value, "[") }) {
 		return evaluates()
 	}
-	e := changes("what " + clip(name, nameLength) + " does is not known here")
+	e := changes("the effect of " + clip(name, nameLength) + " is unknown")
 	e.runs = true
 	return e
 }
@@ -96,27 +96,27 @@ var builtins = strings.Fields("eval trap source . alias unalias enable hash bind
 func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	switch name {
 	case "eval":
-		return a.texts(args, destroys("eval runs a text")), true
+		return a.texts(args, destroys("eval runs a text as commands")), true
 	case "trap":
 		if len(args) > 0 && args[0].is("--") {
 			args = args[1:]
 		}
 		if len(args) < 2 || args[0].is("-", "") {
-			return changes("it changes what signals do"), true
+			return changes("it changes how signals are handled"), true
 		}
-		return a.texts(args[:1], changes("it runs a text later")), true
+		return a.texts(args[:1], changes("it runs a text as commands later")), true
 	case "source", ".":
 		if len(args) == 0 || !args[0].literal {
-			return unreadable("what " + name + " runs is known only when it runs"), true
+			return unreadable("the code that " + name + " runs is known only at run time"), true
 		}
 		return a.file(name, args[0].value), true
 	case "alias", "unalias", "enable", "hash", "bind", "complete":
-		return unreadable(name + " changes what words mean"), true
+		return unreadable(name + " changes the meaning of commands"), true
 	case "shopt":
 		if !slices.ContainsFunc(args, func(w word) bool { return !w.is(harmlessOptions...) }) {
 			return reads(), true
 		}
-		return unreadable("shopt changes what words mean"), true
+		return unreadable("shopt changes the meaning of commands"), true
 	case "set":
 		if len(args) == 0 {
 			return effect{safety: reads().safety, outside: true}, true // set without arguments prints all variables, which may contain secrets.
@@ -126,7 +126,7 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 		}) {
 			return reads(), true
 		}
-		return changes("it sets options or arguments"), true
+		return changes("it changes options or arguments of the shell"), true
 	}
 	return effect{}, false
 }
@@ -139,7 +139,7 @@ func (a *analysis) texts(words []word, e effect) effect {
 	values := make([]string, len(words))
 	for i, w := range words {
 		if !w.literal {
-			return e.and(unreadable("a text is run that is known only then"))
+			return e.and(unreadable("it runs a text that is known only at run time"))
 		}
 		values[i] = w.value
 	}
@@ -178,7 +178,7 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 	if !ok {
 		return effect{}, false
 	}
-	e := effect{safety: changes("").safety, reason: name + " runs what follows", outside: true, opaque: true}
+	e := effect{safety: changes("").safety, reason: name + " runs another command", outside: true, opaque: true}
 	if why != "" {
 		e = unreadable(name + " " + why)
 	}
@@ -203,9 +203,9 @@ func (a *analysis) runner(name string, args []word) (effect, bool) {
 // shell returns the effect of a shell such as sh. A shell runs a text argument, a script file, or its standard input. A text argument is
 // analysed.
 func (a *analysis) shell(name string, args []word) effect {
-	reading := changes(name + " runs a text")
+	reading := changes(name + " runs a text as commands")
 	if !slices.Contains([]string{"bash", "rbash", "sh", "dash", "ash", "ksh", "mksh"}, name) {
-		reading = unreadable(name + " does not read a text as bash does")
+		reading = unreadable(name + " has a different syntax from bash")
 	}
 	hasText, reads := false, false
 	for i := 0; i < len(args); i++ {
@@ -214,7 +214,7 @@ func (a *analysis) shell(name string, args []word) effect {
 		letters := strings.TrimLeft(w.value, "-+")
 		switch {
 		case !w.literal:
-			return unreadable("what " + name + " runs is known only when it runs")
+			return unreadable("the code that " + name + " runs is known only at run time")
 		case w.value == "--":
 			continue
 		case !option && hasText:
@@ -224,16 +224,16 @@ func (a *analysis) shell(name string, args []word) effect {
 		case !option:
 			return a.file(name, w.value)
 		case strings.HasPrefix(w.value, "--"), strings.Trim(letters, "celuxsoO") != "":
-			return unreadable("the options of " + name + " are not read here")
+			return unreadable("the options of " + name + " cannot be analysed")
 		case strings.ContainsAny(letters, "oO"):
 			if i++; i >= len(args) || !args[i].is(shellOptions...) {
-				return unreadable("the options of " + name + " are not read here")
+				return unreadable("the options of " + name + " cannot be analysed")
 			}
 		}
 		hasText, reads = hasText || strings.Contains(letters, "c"), reads || strings.Contains(letters, "s")
 	}
 	if hasText {
-		return unreadable("the options of " + name + " are not read here")
+		return unreadable("the options of " + name + " cannot be analysed")
 	}
 	return a.input(name, reading)
 }
@@ -244,7 +244,7 @@ var shellOptions = strings.Fields("pipefail errexit nounset xtrace nullglob glob
 // input returns the effect of a shell that runs the text on its standard input.
 func (a *analysis) input(name string, reading effect) effect {
 	if a.stdin == nil {
-		return unreadable(name + " runs what it reads")
+		return unreadable(name + " runs its input as code")
 	}
 	a.inner(*a.stdin)
 	return reading
@@ -255,7 +255,7 @@ func (a *analysis) input(name string, reading effect) effect {
 func (a *analysis) file(name, file string) effect {
 	base := path.Base(file)
 	if base == "stdin" || isNumber(base) || strings.HasPrefix(file, "/dev/") || strings.HasPrefix(file, "/proc/") {
-		return unreadable(name + " runs what it reads")
+		return unreadable(name + " runs its input as code")
 	}
 	return changes("it runs the file " + file)
 }
@@ -266,28 +266,28 @@ func (a *analysis) interpreter(name, code string, args []word) effect {
 	for i, w := range args {
 		switch {
 		case !w.literal:
-			return unreadable("what " + name + " runs is known only when it runs")
+			return unreadable("the code that " + name + " runs is known only at run time")
 		case w.value == "-m" && strings.HasPrefix(name, "python") && i+1 < len(args):
 			return module(args[i+1:])
 		case strings.HasPrefix(w.value, "--"):
 			if n, _, _ := strings.Cut(w.value, "="); n == "--eval" || n == "--print" || n == "--run" {
-				return unreadable(name + " runs code that is not looked into")
+				return unreadable(name + " runs code that is not analysed")
 			}
 		case strings.HasPrefix(w.value, "-") && w.value != "-":
 			if strings.ContainsAny(w.value, code) {
-				return unreadable(name + " runs code that is not looked into")
+				return unreadable(name + " runs code that is not analysed")
 			}
 		case w.value == "-":
-			return unreadable(name + " runs what it reads")
+			return unreadable(name + " runs its input as code")
 		case code == "":
-			e := changes("what the program of " + name + " does is not known here")
+			e := changes("the effect of the program of " + name + " is unknown")
 			e.opaque = name == "deno" || awkRuns(args)
 			return e
 		default:
 			return a.file(name, w.value)
 		}
 	}
-	return unreadable(name + " runs what it reads")
+	return unreadable(name + " runs its input as code")
 }
 
 // module returns the effect of python -m, which runs a module.
@@ -298,5 +298,5 @@ func module(args []word) effect {
 	case args[0].is("http.server", "smtplib", "ftplib", "telnetlib", "webbrowser"):
 		return reachesOut("it opens connections")
 	}
-	return changes("what the module " + args[0].text() + " does is not known here")
+	return changes("the effect of the module " + args[0].text() + " is unknown")
 }

@@ -4,7 +4,7 @@ import "strings"
 
 // destructive contains commands that delete data permanently, stop processes, or change the machine. The value is the reason.
 var destructive = map[string]string{
-	"rm": "deletes", "rmdir": "deletes", "unlink": "deletes", "shred": "deletes", "srm": "deletes", "wipe": "deletes", "truncate": "cuts files off",
+	"rm": "deletes", "rmdir": "deletes", "unlink": "deletes", "shred": "deletes", "srm": "deletes", "wipe": "deletes", "truncate": "truncates files",
 	"dd": "writes raw data", "mkfs": "makes a file system", "mke2fs": "makes a file system", "mkswap": "makes a swap area",
 	"fdisk": "changes partitions", "sfdisk": "changes partitions", "cfdisk": "changes partitions", "gdisk": "changes partitions",
 	"sgdisk": "changes partitions", "parted": "changes partitions", "wipefs": "erases a file system", "blkdiscard": "erases a device",
@@ -19,7 +19,7 @@ var destructive = map[string]string{
 	"iptables": "changes the network", "ip6tables": "changes the network", "nft": "changes the network", "ufw": "changes the network",
 	"ifconfig": "changes the network", "route": "changes the network", "sysctl": "changes the kernel", "modprobe": "changes the kernel",
 	"insmod": "changes the kernel", "rmmod": "changes the kernel", "setenforce": "changes the kernel", "chattr": "changes the file system",
-	"setcap": "gives rights", "dropdb": "deletes", "dropuser": "deletes", "logrotate": "deletes", "tmpreaper": "deletes",
+	"setcap": "changes permissions", "dropdb": "deletes", "dropuser": "deletes", "logrotate": "deletes", "tmpreaper": "deletes",
 	"hostnamectl": "changes the machine", "timedatectl": "changes the machine", "update-alternatives": "changes the machine",
 	"ldconfig": "changes the machine", "git-filter-repo": "rewrites history", "bfg": "rewrites history",
 }

@@ -82,9 +82,9 @@ func (o *output) timedOut(exit *sandbox.Exit, limit time.Duration) *tool.Result 
 
 func soFar(text string) string {
 	if text == "" {
-		return " It had written nothing."
+		return " It had no output."
 	}
-	return " What it had written:\n" + text
+	return " Its output:\n" + text
 }
 
 // ending appends to text how the command ended. The model reads it.
@@ -95,7 +95,7 @@ func ending(text string, exit *sandbox.Exit) string {
 	}
 	switch {
 	case exit.Signal != "":
-		lines = append(lines, "Ended by "+exit.Signal)
+		lines = append(lines, "Ended by signal "+exit.Signal)
 	case exit.Code != 0:
 		lines = append(lines, fmt.Sprintf("Exit code %d", exit.Code))
 	}

@@ -23,7 +23,7 @@ const (
 
 var (
 	errControl    = errors.New("it has control characters or is not UTF-8")
-	errTooComplex = errors.New("it is too complex to be read")
+	errTooComplex = errors.New("it is too complex to analyse")
 )
 
 // A budget is the work that the analysis of one command may still do. Texts inside the command that a shell runs use the same budget.

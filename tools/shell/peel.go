@@ -51,7 +51,7 @@ func (a *analysis) peel(words []word) (rest []word, e effect) {
 			next, clear = w.skip(words[1:])
 		}
 		if !clear {
-			return nil, unreadable("what " + name + " runs is not to be seen")
+			return nil, unreadable("the command that " + name + " runs cannot be determined")
 		}
 		if len(next) == 0 {
 			return words, e // env without a command prints the environment, so it is not a wrapper here.
@@ -130,7 +130,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 		case o.is("-v", "--debug"):
 			continue
 		case o.is("-", "-i", "--ignore-environment"):
-			*e = e.and(changes("env takes variables away"))
+			*e = e.and(changes("env removes variables"))
 			continue
 		}
 		option, value := envOption(o.value)
@@ -142,7 +142,7 @@ func (a *analysis) env(words []word, e *effect) (rest []word, clear bool) {
 		}
 		switch option {
 		case "-u", "--unset":
-			*e = e.and(changes("env takes variables away"))
+			*e = e.and(changes("env removes variables"))
 		case "-C", "--chdir":
 			*e = e.and(effect{safety: reads().safety, outside: !literals(value)[0].isBelow(a.dir)})
 			if a.bases = append(a.bases, value); len(a.bases) > maxBases {

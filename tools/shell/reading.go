@@ -65,7 +65,7 @@ func (r reader) refuses(args []word) string {
 		switch {
 		case ended:
 		case careful && w.open:
-			return "an option may come from " + w.source
+			return "it may contain options: " + w.source
 		case w.literal && w.value == "--":
 			ended = !r.plain // check of a plain reader also handles the operands after --.
 		case strings.HasPrefix(w.value, "--"):

@@ -119,21 +119,21 @@ func (a *arguments) takesInput() bool { return a.typed() && !a.inBackground() }
 const parameters = `{
 	"type": "object",
 	"properties": {
-		"command": {"type": "string", "description": "The command line for bash. Standard input is empty unless input or pty says otherwise.", "minLength": 1},
-		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; 120 when left out, longer in the background.", "minimum": 1, "maximum": 600},
+		"command": {"type": "string", "description": "The command line for bash. Standard input is empty unless input or pty is set.", "minLength": 1},
+		"timeout": {"type": "integer", "description": "Seconds after which the command is killed; default 120, longer in the background.", "minimum": 1, "maximum": 600},
 		"description": {"type": "string", "description": "What the command is for, in a few words.", "maxLength": 500},
 		"pty": {
 			"type": "object",
-			"description": "Run on a terminal, for programs that need one. Output and errors come together then.",
+			"description": "Run on a terminal, for programs that need one. Output and errors are then one stream.",
 			"properties": {
-				"rows": {"type": "integer", "description": "24 when left out.", "minimum": 1, "maximum": 1000},
-				"columns": {"type": "integer", "description": "80 when left out.", "minimum": 1, "maximum": 1000}
+				"rows": {"type": "integer", "description": "Default 24.", "minimum": 1, "maximum": 1000},
+				"columns": {"type": "integer", "description": "Default 80.", "minimum": 1, "maximum": 1000}
 			},
 			"additionalProperties": false
 		},
-		"input": {"type": "boolean", "description": "Take what is typed while it runs. When left out: true with pty, else false."},
-		"background": {"type": "boolean", "description": "Return at once with a shell_id and let the command run on, such as a server. See bash_output, bash_input and bash_kill."},
-		"background_after": {"type": "integer", "description": "Seconds to wait for the end; a command that takes longer runs on in the background.", "minimum": 1, "maximum": 600}
+		"input": {"type": "boolean", "description": "Accept input while the command runs. Default: true with pty, else false."},
+		"background": {"type": "boolean", "description": "Return at once with a shell_id; the command, such as a server, continues. See bash_output, bash_input and bash_kill."},
+		"background_after": {"type": "integer", "description": "Seconds to wait for the end; a command that takes longer continues in the background.", "minimum": 1, "maximum": 600}
 	},
 	"required": ["command"],
 	"additionalProperties": false
@@ -143,7 +143,7 @@ const description = "Runs a bash command in the workspace and returns its output
 	"Processes that the command leaves behind are killed. "
 
 const guidance = "Prefer the file tools for reading, writing and searching files. Chain commands with && when one needs the other. " +
-	"Do not start programs that wait for input, unless somebody is there to type."
+	"Do not start programs that wait for input, unless a person can type it."
 
 // New returns the tool bash. When commands may run in the background, it also returns bash_output, bash_input and bash_kill, and the Jobs
 // that all these tools share. The caller must close the Jobs.

@@ -86,7 +86,7 @@ func TestEnds(t *testing.T) {
 		{"echo no >&2; exit 3", shell.Data{ExitCode: 3, Stderr: "no\n"}, "stderr:\nno\nExit code 3"},
 		{"echo a; echo b >&2", shell.Data{Stdout: "a\n", Stderr: "b\n"}, "a\nstderr:\nb"},
 		{"exit 1", shell.Data{ExitCode: 1}, "(no output)\nExit code 1"},
-		{"kill -9 $$", shell.Data{ExitCode: -1, Signal: "SIGKILL"}, "(no output)\nEnded by SIGKILL"},
+		{"kill -9 $$", shell.Data{ExitCode: -1, Signal: "SIGKILL"}, "(no output)\nEnded by signal SIGKILL"},
 		{"nosuchprogram 2>/dev/null", shell.Data{ExitCode: 127}, "(no output)\nExit code 127"},
 		{`printf 'a\xffb'`, shell.Data{Stdout: "a\uFFFDb"}, "a\uFFFDb"},
 		{`printf 'a\0b'`, shell.Data{Stdout: "a\x00b"}, "a\x00b"},
@@ -277,7 +277,7 @@ func TestTimeout(t *testing.T) {
 	if !res.IsError() || res.Error.Code != tool.ExecutionFailed || res.Error.Reason != "COMMAND_TIMEOUT" || res.Error.Aborted {
 		t.Errorf("result = %+v, %+v", res, res.Error)
 	}
-	if want := "The command was killed because it did not end within 2s. What it had written:\nworking"; res.ModelText() != want {
+	if want := "The command was killed because it did not end within 2s. Its output:\nworking"; res.ModelText() != want {
 		t.Errorf("the model reads %q, want %q", res.ModelText(), want)
 	}
 	if !got.TimedOut || got.Stdout != "working\n" || res.Process == nil || len(res.Process.Killed) < 2 {

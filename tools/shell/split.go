@@ -54,7 +54,7 @@ func (e effect) worse(other effect) bool { return rank(e.safety) > rank(other.sa
 
 // evaluates returns the effect of a construct in which bash evaluates the value of a variable, including substitutions in that value.
 func evaluates() effect {
-	return effect{safety: tool.SafetyMutating, reason: "an expression evaluates what a variable holds", opaque: true}
+	return effect{safety: tool.SafetyMutating, reason: "an expression evaluates the value of a variable", opaque: true}
 }
 
 func unreadable(reason string) effect {

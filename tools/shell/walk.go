@@ -34,7 +34,7 @@ func (a *analysis) walk(file *syntax.File, source string) {
 	})
 }
 
-const unclear = "it uses a form that is not read here"
+const unclear = "it uses syntax that cannot be analysed"
 
 // nodeEffect returns the effect of a node, without its children. Arithmetic has an effect, because bash evaluates the values of its
 // variables, including substitutions in these values.
@@ -156,7 +156,7 @@ func (a *analysis) declare(d *syntax.DeclClause, source string) {
 			return
 		}
 		if w := readWord(arg.Value, source); w.literal && isFlag(w) && !strings.ContainsAny(w.value, "in") {
-			e = changes("it gives variables another sense")
+			e = changes("it changes the meaning of variables")
 		}
 		a.note(slice(source, d.Pos(), d.End()), e)
 	}
@@ -189,7 +189,7 @@ func (a *analysis) variable(name string, value word, text string) {
 	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
 		return
 	}
-	e := changes("it sets " + name + ", which programs may listen to")
+	e := changes("it sets " + name + ", which programs may read")
 	e.opaque = !value.literal && namesCommand(name) || value.literal && strings.ContainsAny(value.value, "$`;|&(){}<>\n")
 	a.note(text, e)
 	if value.literal && strings.Contains(value.value, " ") {

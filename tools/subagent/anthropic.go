@@ -93,7 +93,7 @@ func (anthropic) answer(body []byte) (*answer, error) {
 		return nil, malformed("it is not the JSON that was expected: %v", err)
 	}
 	if r.Type != "message" {
-		return nil, malformed("it is no message but %q", clip(r.Type, 40))
+		return nil, malformed("its type is %q, not message", clip(r.Type, 40))
 	}
 	a := &answer{cut: r.StopReason == "max_tokens"}
 	for _, b := range r.Content {

@@ -115,7 +115,7 @@ func RunOf(call string, checkpoint []byte) string {
 // waitTicket returns the ticket with which a subagent waits for its calls. It is not a question to a person. An answer, or the expiry of
 // the ticket, only makes the subagent check its calls again.
 func waitTicket(open []Outcome) tool.Ticket {
-	message := "Stopped on the way; goes on by itself"
+	message := "Paused; resumes automatically"
 	for i, o := range open {
 		if i == 0 {
 			message = "Waits for " + o.Tool

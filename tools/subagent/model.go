@@ -103,7 +103,7 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 
 func malformed(format string, args ...any) *failure {
-	return &failure{reason: "MALFORMED", text: "The subagent's model gave an answer that cannot be read", detail: fmt.Sprintf(format, args...), again: true}
+	return &failure{reason: "MALFORMED", text: "The subagent's model returned an invalid answer", detail: fmt.Sprintf(format, args...), again: true}
 }
 
 // result returns the result of a subagent's call when its model does not answer.
@@ -130,7 +130,7 @@ func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answe
 		if deadline, ok := ctx.Deadline(); f.after > maxPatient || ok && time.Until(deadline) <= wait {
 			return nil, err
 		}
-		told(fmt.Sprintf("the model does not answer (%s); asking again", f.reason))
+		told(fmt.Sprintf("the model does not answer (%s); trying again", f.reason))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -168,9 +168,9 @@ func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, er
 	case response.StatusCode != http.StatusOK:
 		return nil, refused(response, text, key)
 	case len(text) > maxAnswer:
-		return nil, &failure{reason: "ANSWER_TOO_LARGE", text: "The subagent's model gave an answer that is too large", detail: fmt.Sprintf("it has more than %d bytes", maxAnswer)}
+		return nil, &failure{reason: "ANSWER_TOO_LARGE", text: "The subagent's model returned an answer that is too large", detail: fmt.Sprintf("it has more than %d bytes", maxAnswer)}
 	case err != nil:
-		return nil, &failure{reason: "UNREACHABLE", text: "The subagent's model broke off its answer", detail: err.Error(), again: true}
+		return nil, &failure{reason: "UNREACHABLE", text: "The connection to the subagent's model ended during its answer", detail: err.Error(), again: true}
 	}
 	return m.words.answer(text)
 }
@@ -184,7 +184,7 @@ func refused(r *http.Response, body []byte, key string) *failure {
 	said = clip(said, 1000)
 	f := &failure{
 		reason: "HTTP_" + strconv.Itoa(r.StatusCode), detail: r.Status + ": " + said,
-		text: fmt.Sprintf("The subagent's model cannot be asked: its endpoint answers %d", r.StatusCode),
+		text: fmt.Sprintf("The endpoint of the subagent's model answered %d", r.StatusCode),
 	}
 	switch c := r.StatusCode; {
 	case c == http.StatusRequestTimeout, c == http.StatusTooEarly, c == http.StatusTooManyRequests, c >= 500 && c != http.StatusNotImplemented:

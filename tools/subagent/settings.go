@@ -38,10 +38,10 @@ type Tools struct {
 // Check implements [setting.Checker].
 func (s *Settings) Check() (wrong setting.Problems) {
 	if u, err := url.Parse(s.Endpoint); s.Endpoint != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-		wrong.Add("endpoint", "%q is no URL such as https://api.example.com/v1", s.Endpoint)
+		wrong.Add("endpoint", "%q is not a URL such as https://api.example.com/v1", s.Endpoint)
 	}
 	if setting.Given(s.Key, s.KeyFile, s.KeyEnv) > 1 {
-		wrong.Add("", "one of key, key_file and key_env says where the key is, not two")
+		wrong.Add("", "set only one of key, key_file and key_env")
 	}
 	return wrong
 }

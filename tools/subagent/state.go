@@ -114,7 +114,7 @@ func decode(checkpoint []byte) (*state, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	if s.Version != stateVersion {
-		return nil, fmt.Errorf("checkpoint: it has version %d, this daemon knows %d", s.Version, stateVersion)
+		return nil, fmt.Errorf("checkpoint: version %d is not supported; this daemon supports version %d", s.Version, stateVersion)
 	}
 	return s, nil
 }

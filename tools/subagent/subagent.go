@@ -34,11 +34,11 @@ type Subagent struct {
 	descriptor tool.Descriptor
 }
 
-const defaultSystem = "You are a helper to whom another assistant gives a task. Work on it alone, with the tools that you have, and end with an answer that stands for itself: " +
-	"only your last message is read. Nobody answers questions."
+const defaultSystem = "You are a helper; another assistant gives you a task. Work on it alone, with your tools, and end with a self-contained answer: " +
+	"the assistant reads only your last message, and cannot answer questions."
 
 const parameters = `{"type":"object","properties":{"task":{"type":"string","minLength":1,` +
-	`"description":"What to do, with all that has to be known for it: the helper sees nothing of this conversation. Say what the answer should contain."}},` +
+	`"description":"The task with all necessary information: the helper cannot see this conversation. Describe what the answer should contain."}},` +
 	`"required":["task"],"additionalProperties":false}`
 
 // New returns a subagent, or an error for an invalid configuration.
@@ -67,7 +67,7 @@ func New(cfg Config) (*Subagent, error) {
 const overtime = 30 * time.Second
 
 func (c *Config) fill() {
-	or(&c.Description, "Gives a task to a helper: another model that works on it alone, with tools, and answers with a text. Use it for work whose steps need not be seen.")
+	or(&c.Description, "Gives a task to a helper: another model that works on it alone, with tools, and returns a text. Use it when you need the result and not the steps.")
 	or(&c.System, defaultSystem)
 	or(&c.MaxArguments, 1<<20)
 	or(&c.FirstDelay, time.Second)
@@ -101,7 +101,7 @@ func (s *Subagent) Describe(_ context.Context, c *tool.Call) (tool.Description, 
 	return tool.Description{
 		Kind: tool.KindOther, Title: "Ask " + s.cfg.Name + ": " + clip(title, 100),
 		Preview: []tool.Content{{Type: tool.ContentText, Text: task}},
-		Notes:   []string{fmt.Sprintf("up to %d turns of %s; its tool calls ask for themselves", s.cfg.Turns, s.cfg.Model)},
+		Notes:   []string{fmt.Sprintf("up to %d turns of %s; its tool calls need their own approvals", s.cfg.Turns, s.cfg.Model)},
 	}, nil
 }
 
@@ -125,7 +125,7 @@ func (s *Subagent) levels(c *tool.Call) int {
 func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	levels := s.levels(c)
 	if levels < 1 {
-		return exhausted("DEPTH", "Not run: subagents may not be nested any deeper here"), nil
+		return exhausted("DEPTH", "Not run: the maximum nesting depth of subagents is reached"), nil
 	}
 	st, err := decode(c.Checkpoint)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 }
 
 // errTime is the cause when a subagent's time is over.
-var errTime = errors.New("the subagent's time is over")
+var errTime = errors.New("the subagent reached its time limit")
 
 // drained reports whether the daemon is stopping. The next daemon then continues the call.
 func drained(ctx context.Context) bool {

@@ -273,7 +273,7 @@ func TestLimits(t *testing.T) {
 				if r.Error == nil || r.Error.Reason != tt.reason || len(b.d.ran) != tt.ran {
 					t.Fatalf("after %d calls it ended with %.300v", len(b.d.ran), r.Error)
 				}
-				if tt.ran > 0 && !strings.Contains(r.Error.Message, "Its last words: ") {
+				if tt.ran > 0 && !strings.Contains(r.Error.Message, "Its last message: ") {
 					t.Errorf("it says %.300q", r.Error.Message)
 				}
 			})

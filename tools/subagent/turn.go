@@ -112,7 +112,7 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 		switch {
 		case !mine || p.result(id) != nil:
 		case o.Gone:
-			p.Results = append(p.Results, result{toolResult: toolResult{ID: id, Text: "What came of this call is not kept any more", Failed: true}})
+			p.Results = append(p.Results, result{toolResult: toolResult{ID: id, Text: "The outcome of this call is no longer stored", Failed: true}})
 		case !o.Ended:
 			waits = append(waits, o)
 		default:

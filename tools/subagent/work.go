@@ -93,7 +93,7 @@ func (w *work) limit(ctx context.Context) *tool.Result {
 }
 
 func (w *work) overSize() *tool.Result {
-	return w.stopped("CONVERSATION", "the limit of what a conversation may hold (%d bytes)", maxConversation)
+	return w.stopped("CONVERSATION", "the size limit of its conversation (%d bytes)", maxConversation)
 }
 
 func (s *state) size() (n int) {
@@ -110,13 +110,13 @@ func (s *state) size() (n int) {
 	return n
 }
 
-func (w *work) overTime() *tool.Result { return w.stopped("TIME", "its time (%v)", w.s.cfg.Time) }
+func (w *work) overTime() *tool.Result { return w.stopped("TIME", "its time limit (%v)", w.s.cfg.Time) }
 
 // stopped returns the result of a subagent that has reached a limit, with the model's newest text.
 func (w *work) stopped(reason, format string, args ...any) *tool.Result {
-	text := "The subagent met " + fmt.Sprintf(format, args...) + " before it was done."
+	text := "The subagent reached " + fmt.Sprintf(format, args...) + " before it finished."
 	if last := w.state.lastWords(); last != "" {
-		text += " Its last words: " + clip(last, 4<<10)
+		text += " Its last message: " + clip(last, 4<<10)
 	}
 	return w.withUsage(exhausted(reason, "%s", text))
 }
@@ -201,12 +201,12 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 func (w *work) done(a *answer) *tool.Result {
 	text := a.text
 	if text == "" {
-		text = "(The subagent ended without a word.)"
+		text = "(The subagent ended without a message.)"
 	}
 	r := w.withUsage(tool.Text(text))
 	if a.cut {
 		r.Metadata["cut"] = "true"
-		r.Message += "\n\n(The answer met the limit of its length and is cut.)"
+		r.Message += "\n\n(The answer reached the length limit and is incomplete.)"
 	}
 	return r
 }

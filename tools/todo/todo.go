@@ -27,7 +27,7 @@ const (
 
 // A List is the value of the document, and the data of both tools.
 type List struct {
-	Todos []Item `json:"todos" jsonschema:"The whole list, in order. It replaces the list that was there; an empty one clears it."`
+	Todos []Item `json:"todos" jsonschema:"The complete list, in order. It replaces the current list; an empty list clears it."`
 }
 
 // An Item is one task.
@@ -52,12 +52,12 @@ const writeSchema = `{
 	"properties": {
 		"todos": {
 			"type": "array",
-			"description": "The whole list, in order. It replaces the list that was there; an empty one clears it.",
+			"description": "The complete list, in order. It replaces the current list; an empty list clears it.",
 			"maxItems": 200,
 			"items": {
 				"type": "object",
 				"properties": {
-					"content": {"type": "string", "description": "What is to be done, in one line.", "minLength": 1, "maxLength": 500},
+					"content": {"type": "string", "description": "The task, in one line.", "minLength": 1, "maxLength": 500},
 					"status": {"type": "string", "enum": ["pending", "in_progress", "completed"], "description": "At most one item is in_progress."}
 				},
 				"required": ["content", "status"],
@@ -144,7 +144,7 @@ func (l List) validate() error {
 		}
 		switch {
 		case item.Status == InProgress && working >= 0:
-			add(field+".status", "todos[%d] is in_progress already; at most one item may be", working)
+			add(field+".status", "todos[%d] is already in_progress; at most one item may be", working)
 		case item.Status == InProgress:
 			working = i
 		case item.Status != Pending && item.Status != Completed:

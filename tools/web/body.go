@@ -24,11 +24,11 @@ func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(packed)
 		if err != nil {
-			return nil, false, fmt.Errorf("the page says that it is gzip and is not: %w", err)
+			return nil, false, fmt.Errorf("the page is declared as gzip but is not valid gzip: %w", err)
 		}
 		in = z
 	default:
-		return nil, false, fmt.Errorf("the page is packed as %.20q, which was not asked for", coding)
+		return nil, false, fmt.Errorf("the page has the content encoding %.20q, which was not requested", coding)
 	}
 	var out bytes.Buffer
 	_, err = io.Copy(&out, io.LimitReader(in, f.cfg.MaxBytes+1))

@@ -98,7 +98,7 @@ func TestSearXNG(t *testing.T) {
 
 func TestNothingFound(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"results":[]}`)) })
-	if list, text := hits(t, web.SearXNG(s.URL), map[string]any{"query": "x"}); len(list) != 0 || !strings.HasPrefix(text, "Nothing was found") {
+	if list, text := hits(t, web.SearXNG(s.URL), map[string]any{"query": "x"}); len(list) != 0 || !strings.HasPrefix(text, "No results") {
 		t.Errorf("%+v, %q", list, text)
 	}
 }

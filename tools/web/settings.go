@@ -37,11 +37,11 @@ func (s *Settings) Check() (wrong setting.Problems) {
 	named := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil
 	switch {
 	case s.Search == "brave" && setting.Given(s.SearchKey, s.SearchKeyFile) != 1:
-		wrong.Add("search_key", "brave needs a key: a secret, or the file of one")
+		wrong.Add("search_key", "brave requires a key: set a secret or a file that contains the key")
 	case s.Search == "searxng" && s.SearchURL == "":
-		wrong.Add("search_url", "searxng needs the URL of a server")
+		wrong.Add("search_url", "searxng requires the URL of a server")
 	case s.SearchURL != "" && !named:
-		wrong.Add("search_url", "%q is no URL such as https://search.example.com", s.SearchURL)
+		wrong.Add("search_url", "%q is not a URL such as https://search.example.com", s.SearchURL)
 	}
 	return wrong
 }

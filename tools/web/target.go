@@ -16,7 +16,7 @@ const maxURL = 8 << 10
 // fragment are removed.
 func (f *fetch) target(text string) (*url.URL, error) {
 	if len(text) > maxURL {
-		return nil, fmt.Errorf("the URL has %d bytes, more than %d", len(text), maxURL)
+		return nil, fmt.Errorf("the URL has %d bytes; at most %d are allowed", len(text), maxURL)
 	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }) {
 		return nil, errors.New("the URL has a space, a control character or a backslash: write them with %")
@@ -24,11 +24,11 @@ func (f *fetch) target(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("that is no URL such as https://example.com/page")
+		return nil, errors.New("it is not a URL such as https://example.com/page")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("only http:// and https:// URLs can be fetched")
 	case u.User != nil:
-		return nil, errors.New("the URL has credentials: leave out what stands before @")
+		return nil, errors.New("the URL contains credentials: remove the part before @")
 	case u.Host == "" || u.Opaque != "":
 		return nil, errors.New("the URL names no host")
 	}

@@ -91,7 +91,7 @@ func (f *fetch) newClient() *http.Client {
 			}
 			to, err := f.target(req.URL.String())
 			if err != nil {
-				return fmt.Errorf("the page redirects to what may not be fetched: %w", err)
+				return fmt.Errorf("the page redirects to a URL that cannot be fetched: %w", err)
 			}
 			req.URL = to
 			req.Header.Del("Referer")
@@ -112,7 +112,7 @@ func (f *fetch) mayFetch(host string) error {
 	case f.cfg.DenyHosts.Match(host):
 		return errors.New("the operator does not allow " + host)
 	case len(f.cfg.AllowHosts) > 0 && !f.cfg.AllowHosts.Match(host):
-		return errors.New("the operator allows only some hosts, and " + host + " is none of them")
+		return errors.New("the operator allows only some hosts, and " + host + " is not one of them")
 	}
 	return nil
 }

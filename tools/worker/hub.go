@@ -149,7 +149,7 @@ func (h *Hub) remember(known []Known) {
 		if h.cfg.Memory != nil && time.Since(k.Seen) > h.cfg.Forget {
 			ctx, cancel := context.WithTimeout(context.Background(), memoryTime)
 			if err := h.cfg.Memory.Forget(ctx, k.Source, k.Offer.Descriptor.ID); err != nil {
-				h.log.Warn("tool of a worker not forgotten", zap.String("tool", k.Offer.Descriptor.ID), zap.Error(err))
+				h.log.Warn("tool of a worker could not be deleted", zap.String("tool", k.Offer.Descriptor.ID), zap.Error(err))
 			}
 			cancel()
 			continue
@@ -159,7 +159,7 @@ func (h *Hub) remember(known []Known) {
 			err = h.cfg.Registry.Register(k.Source, t.asTool())
 		}
 		if err != nil {
-			h.log.Warn("tool of a worker is not what it was when it was offered", zap.String("tool", k.Offer.Descriptor.ID), zap.Error(err))
+			h.log.Warn("the stored tool of a worker no longer has the definition that was offered", zap.String("tool", k.Offer.Descriptor.ID), zap.Error(err))
 			continue
 		}
 		t.seen = k.Seen

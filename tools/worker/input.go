@@ -26,7 +26,7 @@ type feed struct {
 
 // errElsewhere means that a worker requested input at a position that is not available: the worker has already confirmed that input, or has
 // not yet received the input before it.
-var errElsewhere = errors.New("the input does not go on there")
+var errElsewhere = errors.New("the input does not continue at this position")
 
 // ReadInput handles a worker's request for input of a call. The first request, which must be for position 0, opens the call for typing.
 //

@@ -79,7 +79,7 @@ func TestInput(t *testing.T) {
 		l.hears(t, `6 "" true <nil>`)
 		for _, p := range []int64{-1, 0, 7, 1 << 62} {
 			read(p, 10)
-			if got := l.input(); len(got) != 1 || !strings.Contains(got[0], "does not go on there") {
+			if got := l.input(); len(got) != 1 || !strings.Contains(got[0], "does not continue at this position") {
 				t.Errorf("from %d: %q", p, got)
 			}
 			l.inputs = nil

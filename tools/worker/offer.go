@@ -33,7 +33,7 @@ func (e *InvalidError) Error() string { return e.Field + ": " + e.Message }
 var ErrTooMany = errors.New("too many workers")
 
 // ErrClosed means that the daemon is stopping and accepts no workers.
-var ErrClosed = errors.New("no more workers")
+var ErrClosed = errors.New("no more workers are allowed")
 
 // Limits of an offer.
 const (
@@ -60,7 +60,7 @@ var poolName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 func checkOffer(o *link.Offer) error {
 	switch {
 	case !poolName.MatchString(o.Pool):
-		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of a-z, 0-9, ., _ and -", clip(o.Pool, maxName))}
+		return &InvalidError{"register.pool", fmt.Sprintf("is %q; want 1 to 64 of the characters a-z, 0-9, ., _ and -", clip(o.Pool, maxName))}
 	case len(o.Name) > maxText, len(o.Version) > maxText:
 		return &InvalidError{"register.name", fmt.Sprintf("and version have at most %d bytes", maxText)}
 	case !isPlain(o.Name), !isPlain(o.Version):
@@ -76,7 +76,7 @@ func checkOffer(o *link.Offer) error {
 	}
 	for key, value := range o.Labels {
 		if key == "" || len(key) > maxText || len(value) > maxText {
-			return &InvalidError{"register.labels", fmt.Sprintf("keys have 1 to %d bytes, values at most as many", maxText)}
+			return &InvalidError{"register.labels", fmt.Sprintf("keys must have 1 to %[1]d bytes, values at most %[1]d", maxText)}
 		}
 		if strings.ContainsFunc(key+value, func(c rune) bool { return !unicode.IsPrint(c) }) {
 			return &InvalidError{"register.labels", fmt.Sprintf("%+q: %+q has a character that cannot be printed", clip(key, maxName), clip(value, maxName))}

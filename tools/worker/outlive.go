@@ -44,7 +44,7 @@ func (h *Hub) keepKey() {
 	ctx, cancel := context.WithTimeout(context.Background(), memoryTime)
 	defer cancel()
 	if err := h.cfg.Memory.KeepKey(ctx, h.cfg.Key); err != nil {
-		h.log.Error("calls of workers do not outlive this daemon: the key of their leases is not kept", zap.Error(err))
+		h.log.Error("calls of workers end with this daemon, because the key of their leases could not be stored", zap.Error(err))
 		return
 	}
 	h.unkept = false

@@ -36,10 +36,10 @@ type question struct {
 
 // Errors for a missing answer.
 var (
-	errNobody      = errors.New("no worker is there")
+	errNobody      = errors.New("no worker is connected")
 	errUnanswered  = errors.New("the worker did not answer in time")
-	errManyAtOnce  = errors.New("its workers are asked too much at once")
-	errWrongAnswer = errors.New("the worker answered something else")
+	errManyAtOnce  = errors.New("too many questions for its workers are open")
+	errWrongAnswer = errors.New("the worker sent an invalid answer")
 )
 
 // Answer accepts the answer to a question. It ignores an answer when the question is unknown, was sent over another session, or is over.
@@ -130,7 +130,7 @@ func (t *offered) Validate(args tool.Arguments) error {
 	case err != nil:
 		return &tool.Error{
 			Code: tool.Upstream, Reason: "NO_ANSWER", Retryable: true, DeveloperMessage: err.Error(),
-			Message: fmt.Sprintf("Not run: the worker of %s did not say whether the arguments are right. Try again later.", t.offer.Descriptor.ID),
+			Message: fmt.Sprintf("Not run: the worker of %s did not validate the arguments. Try again later.", t.offer.Descriptor.ID),
 		}
 	}
 	return a.Err

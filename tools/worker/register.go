@@ -25,7 +25,7 @@ func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 		}
 		switch known, other := h.known(s.source, t); {
 		case known == nil && len(fresh) >= room:
-			refused = append(refused, link.Refusal{Tool: o.Descriptor.ID, Reason: link.TooMany, Message: fmt.Sprintf("workers of this namespace have %d tools, which is all that are kept", maxKnown)})
+			refused = append(refused, link.Refusal{Tool: o.Descriptor.ID, Reason: link.TooMany, Message: fmt.Sprintf("workers of this namespace have %d tools, which is the limit", maxKnown)})
 		case known == nil:
 			fresh = append(fresh, t)
 		case !other:
@@ -45,7 +45,7 @@ func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	for _, t := range serve {
 		switch id := t.offer.Descriptor.ID; {
 		case !h.cfg.Registry.Trusted(s.source, id):
-			refused = append(refused, link.Refusal{Tool: id, Reason: link.Quarantined, Message: "its definition is not the one that is trusted; an operator accepts it with: toold tools accept " + id})
+			refused = append(refused, link.Refusal{Tool: id, Reason: link.Quarantined, Message: "its definition differs from the trusted one; an operator can accept it with: toold tools accept " + id})
 		case h.cfg.Registry.Shadowed(s.source, id):
 			refused = append(refused, link.Refusal{Tool: id, Reason: link.Taken, Message: "the daemon has a tool of this name for every namespace"})
 		}
@@ -114,7 +114,7 @@ func (h *Hub) replace(s *Session, t *offered) *link.Refusal {
 	if n := len(source.tools[id].serving); n > 0 {
 		s.later[id] = t.offer
 		h.mu.Unlock()
-		return &link.Refusal{Tool: id, Reason: link.OtherDefinition, Message: fmt.Sprintf("%d workers of the pool serve it with another definition; this one serves it when they are gone", n)}
+		return &link.Refusal{Tool: id, Reason: link.OtherDefinition, Message: fmt.Sprintf("%d workers of the pool serve it with another definition; this worker serves it after they disconnect", n)}
 	}
 	all := []tool.Tool{t.asTool()}
 	for other, had := range source.tools {
@@ -172,7 +172,7 @@ func (h *Hub) succeed(source string, ids []string) {
 			offer := s.later[id]
 			h.mu.Unlock()
 			for _, r := range h.register(s, []link.Tool{offer}) {
-				h.log.Info("tool of a worker still not served", zap.String("worker_id", s.id), zap.String("tool", r.Tool), zap.String("why", r.Message))
+				h.log.Info("tool of a worker is still not served", zap.String("worker_id", s.id), zap.String("tool", r.Tool), zap.String("why", r.Message))
 			}
 		}
 	}

@@ -18,10 +18,10 @@ import (
 const memoryTime = 30 * time.Second
 
 // ErrSilent means that a worker sent nothing for the whole time of a lease.
-var ErrSilent = errors.New("nothing was heard of the worker")
+var ErrSilent = errors.New("the worker sent nothing within the time limit")
 
 // ErrReplaced means that the worker has opened another connection.
-var ErrReplaced = errors.New("another connection of the worker goes on")
+var ErrReplaced = errors.New("a newer connection of the worker continues")
 
 // A Session is one connection of one worker.
 type Session struct {
@@ -197,7 +197,7 @@ func (s *Session) listen() {
 		}
 		return
 	}
-	s.hub.log.Warn("worker fell silent", zap.String("worker_id", s.id), zap.String("source", s.source))
+	s.hub.log.Warn("worker stopped responding", zap.String("worker_id", s.id), zap.String("source", s.source))
 	s.close(true)
 	s.line.End("WORKER_SILENT", ErrSilent)
 }
@@ -302,7 +302,7 @@ func (s *Session) close(lose bool) {
 		delete(h.sources, s.source) // The source is not needed, because the pool has never served a tool.
 	}
 	h.mu.Unlock()
-	h.log.Info("worker left", zap.String("worker_id", s.id), zap.String("source", s.source))
+	h.log.Info("worker disconnected", zap.String("worker_id", s.id), zap.String("source", s.source))
 	h.succeed(s.source, alone)
 }
 
@@ -315,7 +315,7 @@ func (h *Hub) keep(source string, t *offered) {
 	ctx, cancel := context.WithTimeout(context.Background(), memoryTime)
 	defer cancel()
 	if err := h.cfg.Memory.Keep(ctx, Known{Source: source, Offer: t.offer, Seen: now}); err != nil {
-		h.log.Error("tool of a worker not kept: after a restart it is unknown until its worker is back", zap.String("tool", t.offer.Descriptor.ID), zap.Error(err))
+		h.log.Error("tool of a worker could not be stored: after a restart it is unknown until its worker reconnects", zap.String("tool", t.offer.Descriptor.ID), zap.Error(err))
 		return
 	}
 	t.seen = now

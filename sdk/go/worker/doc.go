@@ -1,7 +1,7 @@
 // Package worker turns Go functions into tools of a toold daemon.
 //
 //	w := worker.New(worker.Config{Address: "127.0.0.1:7130", Token: token, Pool: "greeter"})
-//	worker.Add(w, worker.Tool{ID: "greet", Description: "Greets somebody."},
+//	worker.Add(w, worker.Tool{ID: "greet", Description: "Greets a person."},
 //		func(ctx context.Context, c *worker.Call, in struct {
 //			Name string `json:"name"`
 //		}) (string, error) {

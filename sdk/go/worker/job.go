@@ -60,7 +60,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 			j.finish(done)
 		}()
 		if !admitted {
-			w.cfg.Log(fmt.Sprintf("call %s not begun: the daemon that asks has lost its store to another one", s.GetCall().GetCallId()))
+			w.cfg.Log(fmt.Sprintf("call %s not started: another daemon now owns the store of the requesting daemon", s.GetCall().GetCallId()))
 			done = &tooldv1.WorkerDone{NotRun: true}
 			return
 		}

@@ -19,7 +19,7 @@ type Operation struct {
 	Message   string        // published as progress
 }
 
-func (o *Operation) Error() string { return "goes on elsewhere: " + o.ID }
+func (o *Operation) Error() string { return "continues elsewhere: " + o.ID }
 
 // Continue returns an error. A function that returns it tells toold that the operation o continues the work.
 func Continue(o Operation) error { return &o }

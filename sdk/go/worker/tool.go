@@ -68,7 +68,7 @@ func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, 
 		t.Parameters = json.RawMessage(mustJSON(schema))
 	}
 	if w.tools[t.ID] != nil {
-		panic("worker: tool " + t.ID + " is there twice")
+		panic("worker: tool " + t.ID + " is defined twice")
 	}
 	w.tools[t.ID] = &entry{tool: &t, offer: t.offer(), ask: t.ask, run: func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error) {
 		var in In

@@ -25,7 +25,7 @@ def connect(address, credentials=None, token=""):
     if not address:
         raise ValueError("the address is empty; give host:port or the path of a socket")
     if token and not _local(target):
-        raise ValueError(f"the token would travel to {target} for everybody to read; use https:// or credentials=grpc.ssl_channel_credentials(...)")
+        raise ValueError(f"the token would be sent to {target} unencrypted; use https:// or credentials=grpc.ssl_channel_credentials(...)")
     # Without TLS, do not use a proxy from the environment (http_proxy): it could read the token.
     return grpc.insecure_channel(target, options=[*OPTIONS, ("grpc.enable_http_proxy", 0 if token else 1)])
 

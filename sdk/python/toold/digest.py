@@ -16,7 +16,7 @@ def parse(text):
     def pairs(members):
         out = dict(members)
         if len(out) != len(members):
-            raise ValueError("a name is there twice")
+            raise ValueError("a name is used twice")
         return out
 
     def refuse(token):

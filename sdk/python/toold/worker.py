@@ -4,7 +4,7 @@
 
     @worker.tool(read_only=True, observe=True)
     def greet(call, name: str) -> str:
-        "Greets somebody."
+        "Greets a person."
         return f"Hello, {name}!"
 
     worker.run()
@@ -258,7 +258,7 @@ class Worker:
                 validate=validate, assess=assess, mildest=mildest, describe=describe, **descriptor)
         id = id or function.__name__
         if id in self.tools:
-            raise ValueError(f"tool {id} is there twice")
+            raise ValueError(f"tool {id} is defined twice")
         if parameters is None:
             parameters, bind = schema.of_function(function)
             taking = lambda f: f and (lambda call, arguments: f(call, **bind(arguments)))
@@ -491,7 +491,7 @@ class Worker:
             return True
         call = (start.call.namespace, start.call.call_id)
         if start.epoch < self.epoch or start.call.attempt < self.attempts.get(call, 0):
-            self.log(f"call {start.call.call_id} not begun: the daemon that asks has lost its store to another one")
+            self.log(f"call {start.call.call_id} not started: another daemon now owns the store of the requesting daemon")
             return False
         if len(self.attempts) >= 1 << 14:
             self.attempts = {}

@@ -27,7 +27,7 @@ export function connect(address: string, token: string, tls?: TLS): Channel {
   const path = socketPath(address);
   const url = path === undefined ? daemonURL(address, tls) : new URL("http://localhost");
   if (token && path === undefined && url.protocol === "http:" && !loopback(url.hostname)) {
-    throw new Error(`the token would travel to ${url.host} for everybody to read; use https:// or tls`);
+    throw new Error(`the token would be sent to ${url.host} unencrypted; use https:// or tls`);
   }
   const sessions = new Http2SessionManager(url, { pingIntervalMs: 60_000 }, path === undefined ? (tls as SecureClientSessionOptions | undefined) : { createConnection: () => net.connect(path) });
   let closed = false;

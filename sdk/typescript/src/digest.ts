@@ -45,7 +45,7 @@ export function parse(text: string): Json {
           return [name, value()];
         });
         const out = new Map(members);
-        if (out.size !== members.length) throw new SyntaxError("a name is there twice");
+        if (out.size !== members.length) throw new SyntaxError("a name is used twice");
         return out;
       }
       case "[": return list("]", value);

@@ -151,7 +151,7 @@ export class Worker {
   /** Offers a function as a tool. The returned value is the data of the result. A returned string is also the text for the model. */
   tool<Args = Record<string, never>>(options: ToolOptions, run: (call: Call, args: Args) => unknown): this {
     const o = options;
-    if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is there twice`);
+    if (this.tools.has(o.id)) throw new Error(`tool ${o.id} is defined twice`);
     const answers = [...(o.reconcile ? [WorkKind.RECONCILE] : []), ...(o.abandon ? [WorkKind.ABANDON] : []), ...(o.poll ? [WorkKind.POLL] : [])];
     const questions = [
       ...(o.validate ? [WorkerQuestionKind.VALIDATE] : []), ...(o.assess ? [WorkerQuestionKind.ASSESS] : []), ...(o.describe ? [WorkerQuestionKind.DESCRIBE] : []),
@@ -379,7 +379,7 @@ export class Worker {
     if (epoch === 0n) return true; // an older daemon sends no epoch
     const fence = this.fence, key = `${call!.namespace}/${call!.callId}`;
     if (epoch < fence.epoch || call!.attempt < (fence.attempts.get(key) ?? 0)) {
-      this.log(`call ${call!.callId} not begun: the daemon that asks has lost its store to another one`);
+      this.log(`call ${call!.callId} not started: another daemon now owns the store of the requesting daemon`);
       return false;
     }
     if (fence.attempts.size >= 1 << 14) fence.attempts.clear();

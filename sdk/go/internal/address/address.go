@@ -13,7 +13,7 @@ func CheckToken(target string) error {
 	if local(target) {
 		return nil
 	}
-	return fmt.Errorf("the token would travel to %s for everybody to read: use TLS", target)
+	return fmt.Errorf("the token would be sent to %s unencrypted: use TLS", target)
 }
 
 // local reports whether a connection to target stays on this machine. Unix sockets, localhost and loopback addresses do.
