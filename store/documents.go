@@ -64,8 +64,8 @@ func (d *DocumentState) current() int64 {
 	return d.Revision
 }
 
-// DocumentRoom counts the documents of a scope and their bytes, for the limits.
-type DocumentRoom struct {
+// DocumentUsage counts the documents of a scope and their bytes, for the limits.
+type DocumentUsage struct {
 	Documents, Deleted int
 	Bytes              int64 // bytes of the values
 }
@@ -73,7 +73,7 @@ type DocumentRoom struct {
 // A DocumentReader reads documents for [ResolveDocuments], inside the transaction that writes the result.
 type DocumentReader interface {
 	Document(DocumentKey) (DocumentState, error)
-	Room(DocumentScope) (DocumentRoom, error)
+	Usage(DocumentScope) (DocumentUsage, error)
 }
 
 // ResolveDocuments computes the effect of the commands of a change.
@@ -86,7 +86,7 @@ func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentSta
 func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),
-		rooms:  map[DocumentScope]DocumentRoom{}, changed: map[DocumentScope]DocumentRoom{}}
+		usage:  map[DocumentScope]DocumentUsage{}, changed: map[DocumentScope]DocumentUsage{}}
 	told = make([]call.DocumentNotice, 0, len(changes))
 	for i := range changes {
 		notice, err := s.resolve(&changes[i])
@@ -103,8 +103,8 @@ type resolution struct {
 	limits        DocumentLimits
 	group, callID string
 	writes        map[DocumentKey]DocumentState
-	rooms         map[DocumentScope]DocumentRoom // counts as stored
-	changed       map[DocumentScope]DocumentRoom // changes of the counts by the commands that were resolved
+	usage         map[DocumentScope]DocumentUsage // counts as stored
+	changed       map[DocumentScope]DocumentUsage // changes of the counts by the commands that were resolved
 }
 
 func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
@@ -132,7 +132,7 @@ func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
 	if err != nil {
 		return notice, fmt.Errorf("document %s: %w", key.Key, err)
 	}
-	if notice.Conflict, err = s.makeRoom(key.In(), &state, &next); err != nil || notice.Conflict != "" {
+	if notice.Conflict, err = s.checkLimits(key.In(), &state, &next); err != nil || notice.Conflict != "" {
 		return notice, err
 	}
 	s.writes[key] = next
@@ -166,9 +166,9 @@ func (s *resolution) apply(state *DocumentState, c *tool.Command) (DocumentState
 	return next, err
 }
 
-// makeRoom checks a document and its scope against the limits. A change that makes a document smaller is always allowed.
-func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (call.Conflict, error) {
-	delta := DocumentRoom{Bytes: int64(len(after.Value) - len(before.Value))}
+// checkLimits checks a document and its scope against the limits. A change that makes a document smaller is always allowed.
+func (s *resolution) checkLimits(in DocumentScope, before, after *DocumentState) (call.Conflict, error) {
+	delta := DocumentUsage{Bytes: int64(len(after.Value) - len(before.Value))}
 	switch was := before.current() != 0; {
 	case was && after.Deleted:
 		delta.Documents, delta.Deleted = -1, 1
@@ -191,24 +191,24 @@ func (s *resolution) makeRoom(in DocumentScope, before, after *DocumentState) (c
 }
 
 // full reports whether a scope has no space for the added documents or bytes.
-func (s *resolution) full(in DocumentScope, delta DocumentRoom) (bool, error) {
+func (s *resolution) full(in DocumentScope, delta DocumentUsage) (bool, error) {
 	l := &s.limits
 	if l.Count == 0 && l.Total == 0 {
 		return false, nil
 	}
-	stored, ok := s.rooms[in]
+	stored, ok := s.usage[in]
 	if !ok {
 		var err error
-		if stored, err = s.Room(in); err != nil {
+		if stored, err = s.Usage(in); err != nil {
 			return false, err
 		}
-		s.rooms[in] = stored
+		s.usage[in] = stored
 	}
 	room := stored.plus(s.changed[in]).plus(delta)
 	many := delta.Documents > 0 && (room.Documents > l.Count || delta.Deleted == 0 && room.Deleted > deletedFor*l.Count)
 	return l.Count > 0 && many || l.Total > 0 && room.Bytes > l.Total, nil
 }
 
-func (r DocumentRoom) plus(o DocumentRoom) DocumentRoom {
-	return DocumentRoom{r.Documents + o.Documents, r.Deleted + o.Deleted, r.Bytes + o.Bytes}
+func (r DocumentUsage) plus(o DocumentUsage) DocumentUsage {
+	return DocumentUsage{r.Documents + o.Documents, r.Deleted + o.Deleted, r.Bytes + o.Bytes}
 }

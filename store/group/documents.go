@@ -17,9 +17,9 @@ func (p *Plan) askDocuments(namespace string, commands []store.DocumentChange, l
 			p.AskDocuments = append(p.AskDocuments, k)
 		}
 		if in := (Scope{namespace, k.In()}); limits.Count > 0 || limits.Total > 0 {
-			if _, ok := p.Rooms[in]; !ok {
-				p.Rooms[in] = store.DocumentRoom{}
-				p.AskRooms = append(p.AskRooms, in)
+			if _, ok := p.Usage[in]; !ok {
+				p.Usage[in] = store.DocumentUsage{}
+				p.AskUsage = append(p.AskUsage, in)
 			}
 		}
 	}
@@ -35,8 +35,8 @@ func (r documentsOf) Document(k store.DocumentKey) (store.DocumentState, error) 
 	return r.p.Documents[Document{r.namespace, k}], nil
 }
 
-func (r documentsOf) Room(in store.DocumentScope) (store.DocumentRoom, error) {
-	return r.p.Rooms[Scope{r.namespace, in}], nil
+func (r documentsOf) Usage(in store.DocumentScope) (store.DocumentUsage, error) {
+	return r.p.Usage[Scope{r.namespace, in}], nil
 }
 
 // resolve computes the new states of a change's documents. It calls the change's callback once, and then encodes the call and events.
@@ -75,25 +75,25 @@ func (p *Plan) resolve(o *Op) (map[store.DocumentKey]store.DocumentState, error)
 func (p *Plan) write(namespace string, writes map[store.DocumentKey]store.DocumentState) {
 	for key, d := range writes {
 		k, in := Document{namespace, key}, Scope{namespace, key.In()}
-		if room, ok := p.Rooms[in]; ok {
+		if usage, ok := p.Usage[in]; ok {
 			before := p.Documents[k]
-			count(&room, &before, -1)
-			count(&room, &d, 1)
-			p.Rooms[in] = room
+			count(&usage, &before, -1)
+			count(&usage, &d, 1)
+			p.Usage[in] = usage
 		}
 		p.Documents[k] = d
 		p.Changed.put(k, d)
 	}
 }
 
-func count(room *store.DocumentRoom, d *store.DocumentState, by int) {
+func count(usage *store.DocumentUsage, d *store.DocumentState, by int) {
 	switch {
 	case d.Revision == 0:
 		return
 	case d.Deleted:
-		room.Deleted += by
+		usage.Deleted += by
 	default:
-		room.Documents += by
+		usage.Documents += by
 	}
-	room.Bytes += int64(by * len(d.Value))
+	usage.Bytes += int64(by * len(d.Value))
 }

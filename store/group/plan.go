@@ -34,12 +34,12 @@ type Plan struct {
 	AskCalls     []call.Key
 	AskDecisions []Name
 	AskDocuments []Document
-	AskRooms     []Scope
+	AskUsage     []Scope
 
 	Calls     map[call.Key]*State
 	Decisions map[Name]bool
 	Documents map[Document]store.DocumentState
-	Rooms     map[Scope]store.DocumentRoom
+	Usage     map[Scope]store.DocumentUsage
 	// The Database sets these in Begin.
 	Now      time.Time
 	Position int64 // the newest assigned position
@@ -139,13 +139,13 @@ func (p *Plan) reset(ops []*Op) {
 	p.Now, p.Position = time.Time{}, 0
 	if p.Calls == nil {
 		p.Calls, p.Decisions = map[call.Key]*State{}, map[Name]bool{}
-		p.Documents, p.Rooms = map[Document]store.DocumentState{}, map[Scope]store.DocumentRoom{}
+		p.Documents, p.Usage = map[Document]store.DocumentState{}, map[Scope]store.DocumentUsage{}
 	}
 	clear(p.Calls)
 	clear(p.Decisions)
 	clear(p.Documents)
-	clear(p.Rooms)
-	p.AskCalls, p.AskDecisions, p.AskDocuments, p.AskRooms = p.AskCalls[:0], p.AskDecisions[:0], p.AskDocuments[:0], p.AskRooms[:0]
+	clear(p.Usage)
+	p.AskCalls, p.AskDecisions, p.AskDocuments, p.AskUsage = p.AskCalls[:0], p.AskDecisions[:0], p.AskDocuments[:0], p.AskUsage[:0]
 	p.Rows, p.Chunks, p.Answers = emptied(p.Rows), emptied(p.Chunks), emptied(p.Answers)
 	p.Runs, p.Policies, p.Due, p.Actions, p.Records = emptied(p.Runs), emptied(p.Policies), emptied(p.Due), emptied(p.Actions), emptied(p.Records)
 	p.Suspensions.reset()

@@ -19,18 +19,18 @@ func (r documentsOf) Document(k store.DocumentKey) (store.DocumentState, error) 
 	return r.st.documents[doc{r.namespace, k}].DocumentState, nil
 }
 
-func (r documentsOf) Room(in store.DocumentScope) (room store.DocumentRoom, err error) {
+func (r documentsOf) Usage(in store.DocumentScope) (usage store.DocumentUsage, err error) {
 	for k, d := range r.st.documents {
 		switch {
 		case k.namespace != r.namespace || k.In() != in:
 		case d.Deleted:
-			room.Deleted++
+			usage.Deleted++
 		default:
-			room.Documents++
-			room.Bytes += int64(len(d.Value))
+			usage.Documents++
+			usage.Bytes += int64(len(d.Value))
 		}
 	}
-	return room, nil
+	return usage, nil
 }
 
 // Documents returns the documents of these scopes.

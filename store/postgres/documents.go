@@ -17,7 +17,7 @@ const (
 	selectStates = `SELECT k.n, d.revision, d.deleted, d.crc, d.value, d.claim_group, d.claim_call
 		FROM unnest($1::bytea[], $2::text[], $3::bytea[], $4::bytea[]) WITH ORDINALITY AS k (namespace, scope, scope_id, key, n)
 		JOIN documents d ON d.namespace = k.Namespace AND d.scope = k.scope AND d.scope_id = k.scope_id AND d.key = k.key`
-	selectRooms = `SELECT k.n, count(*) FILTER (WHERE NOT d.deleted), count(*) FILTER (WHERE d.deleted), sum(length(d.value))
+	selectUsage = `SELECT k.n, count(*) FILTER (WHERE NOT d.deleted), count(*) FILTER (WHERE d.deleted), sum(length(d.value))
 		FROM unnest($1::bytea[], $2::text[], $3::bytea[]) WITH ORDINALITY AS k (namespace, scope, scope_id, n)
 		JOIN documents d ON d.namespace = k.Namespace AND d.scope = k.scope AND d.scope_id = k.scope_id GROUP BY k.n`
 )
@@ -42,17 +42,17 @@ func queueDocuments(b *pgx.Batch, p *group.Plan) {
 	})
 }
 
-func queueRooms(b *pgx.Batch, p *group.Plan) {
-	asked := p.AskRooms
+func queueUsage(b *pgx.Batch, p *group.Plan) {
+	asked := p.AskUsage
 	var c documentColumns
 	for _, in := range asked {
 		c.add(group.Document{Namespace: in.Namespace, DocumentKey: store.DocumentKey{Scope: in.Scope, ScopeID: in.ID}}, store.DocumentState{}, time.Time{})
 	}
-	b.Queue(selectRooms, c.namespaces, c.scopes, c.scopeIDs).Query(func(rows pgx.Rows) error {
+	b.Queue(selectUsage, c.namespaces, c.scopes, c.scopeIDs).Query(func(rows pgx.Rows) error {
 		var n int64
-		var room store.DocumentRoom
-		_, err := pgx.ForEachRow(rows, []any{&n, &room.Documents, &room.Deleted, &room.Bytes}, func() error {
-			p.Rooms[asked[n-1]] = room
+		var usage store.DocumentUsage
+		_, err := pgx.ForEachRow(rows, []any{&n, &usage.Documents, &usage.Deleted, &usage.Bytes}, func() error {
+			p.Usage[asked[n-1]] = usage
 			return nil
 		})
 		return err

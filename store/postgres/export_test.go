@@ -13,7 +13,7 @@ var GroupStatements = map[string][]string{
 	updateStatuses: {"statuses_pkey"},
 	deleteStatuses: {"statuses_pkey"},
 	selectStates:   {"documents_pkey"},
-	selectRooms:    {"documents_pkey"},
+	selectUsage:    {"documents_pkey"},
 }
 
 // FeedPage is the statement that reads a page of a feed.

@@ -28,8 +28,8 @@ func queueReads(b *pgx.Batch, p *group.Plan) {
 	if len(p.AskDocuments) > 0 {
 		queueDocuments(b, p)
 	}
-	if len(p.AskRooms) > 0 {
-		queueRooms(b, p)
+	if len(p.AskUsage) > 0 {
+		queueUsage(b, p)
 	}
 }
 

@@ -24,12 +24,12 @@ type writer struct {
 	pid      uint32    // backend pid of the session that was lost, or 0
 	groups   int64     // number of committed groups
 	position int64     // the newest assigned position
-	known    known
+	states   stateCache
 
 	// These fields describe the current transaction.
 	began     time.Time
 	asked     time.Duration // start, measured with CLOCK_BOOTTIME
-	foreseen  bool          // the group is written without reading first
+	covered   bool          // the group is written without reading first
 	mustRead  bool          // The next transaction must read first.
 	batch     *pgx.Batch    // the statements that write and commit
 	failing   time.Time     // time at which the first try failed; zero during the first try
@@ -72,9 +72,9 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 		return wrapError(err)
 	}
 	p.Position = w.position
-	w.foreseen = !w.mustRead && w.known.foresees(p)
+	w.covered = !w.mustRead && w.states.covers(p)
 	w.mustRead = false
-	if w.foreseen {
+	if w.covered {
 		p.Now = w.s.Now()
 		return nil
 	}
@@ -83,11 +83,11 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 	b.Queue(selectMeta)
 	if p.Ops[0].Run != nil {
 		b.Queue("SET LOCAL plan_cache_mode = force_custom_plan") // Plan each time: these operations are rare and read many rows.
-		w.known = nil
+		w.states = nil
 	}
 	queueReads(b, p)
 	results := w.conn.SendBatch(ctx, b)
-	err := w.entered(results)
+	err := w.checkBegun(results)
 	if closed := results.Close(); err == nil { // Close calls the functions that were passed to Query with the rows.
 		err = wrapError(closed)
 	}
@@ -103,12 +103,12 @@ func (w *writer) Read(ctx context.Context, p *group.Plan) error {
 	return wrapError(w.conn.SendBatch(ctx, b).Close())
 }
 
-// selectMeta locks the journal for the transaction, and reads the values that entered checks.
+// selectMeta locks the journal for the transaction, and reads the values that checkBegun checks.
 const selectMeta = `SELECT epoch, groups, current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint FROM meta FOR UPDATE`
 
-// entered reads the answers to BEGIN and selectMeta, and checks that this daemon may write.
-func (w *writer) entered(results pgx.BatchResults) error {
+// checkBegun reads the answers to BEGIN and selectMeta, and checks that this daemon may write.
+func (w *writer) checkBegun(results pgx.BatchResults) error {
 	if _, err := results.Exec(); err != nil {
 		return wrapError(err)
 	}
@@ -127,8 +127,8 @@ func (w *writer) entered(results pgx.BatchResults) error {
 	return safe(fsync, pages, commit)
 }
 
-// errUnforeseen means that a group must be read before it can be written. Nothing of the group was stored.
-var errUnforeseen = errors.New("the group must be read first")
+// errMustRead means that a group must be read before it can be written. Nothing of the group was stored.
+var errMustRead = errors.New("the group must be read first")
 
 const (
 	advance = "UPDATE meta SET clock = $1, position = $2, groups = $3"
@@ -142,8 +142,8 @@ const (
 // Apply makes the batch of statements that writes and commits the group. A group without reads needs no BEGIN and COMMIT, because the
 // server runs a batch as one transaction.
 func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
-	if w.foreseen && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
-		return errUnforeseen // Read first: a change may be refused only because of data that was read.
+	if w.covered && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
+		return errMustRead // Read first: a change may be refused only because of data that was read.
 	}
 	if err := w.point("write"); err != nil {
 		return wrapError(err)
@@ -155,7 +155,7 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	// Store the clock even when all changes were refused. A refusal may depend on the time, and after a restart the clock must not be
 	// earlier than at that refusal.
 	now, next := p.Now.UnixNano(), w.groups+1
-	if !w.foreseen {
+	if !w.covered {
 		w.batch.Queue(advance, now, p.Position, next)
 		w.queue(w.batch, p)
 		w.batch.Queue("COMMIT")
@@ -184,8 +184,8 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // The server reports that it did not commit.
-		if w.foreseen && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // A known id exists, an id was trimmed, or the epoch or a setting of the server has changed.
-			return errUnforeseen
+		if w.covered && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // A known id exists, an id was trimmed, or the epoch or a setting of the server has changed.
+			return errMustRead
 		}
 		return wrapError(err)
 	}
@@ -199,7 +199,7 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 		}
 	}
 	w.groups, w.position = w.groups+1, p.Position
-	w.known.learn(p)
+	w.states.update(p)
 	w.s.Syncs.Observe(int64(time.Since(w.began)))
 	w.s.owner.prove(w.asked)
 	w.s.fullUntil.Store(0)
@@ -236,8 +236,8 @@ func (w *writer) pause(ctx context.Context, until time.Time) bool {
 
 // Failed rolls back. While the server is away, it reports that the group must be tried again.
 func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bool, _ error) {
-	w.known = nil
-	if errors.Is(err, errUnforeseen) {
+	w.states = nil
+	if errors.Is(err, errMustRead) {
 		w.mustRead = true
 		return true, err
 	}

@@ -25,7 +25,7 @@ func (w *writer) writeCalls(p *group.Plan) (err error) {
 		switch {
 		case r.Created != nil:
 			if err = w.addCall(r, p.Now); err == nil {
-				err = w.enrol(r.Call, r.Position)
+				err = w.addMembers(r.Call, r.Position)
 			}
 		case r.Call != nil:
 			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, rows.Nanos(p.Now), group.EndOf(r.Call, p.Now),
@@ -48,7 +48,7 @@ const updateCall = "UPDATE calls SET status = ?, revision = ?, last_sequence = ?
 func (w *writer) addCall(r *group.Row, now time.Time) error {
 	w.s.ids.add(ofCall(r.Call.Key()))
 	if packs(r, now) {
-		return w.gather(r, now)
+		return w.addToPack(r, now)
 	}
 	return w.insertCall(r, now)
 }

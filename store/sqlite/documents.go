@@ -15,7 +15,7 @@ import (
 
 const (
 	selectDocument = "SELECT revision, deleted, crc, value, claim_group, claim_call FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND key = ?"
-	selectRoom     = "SELECT count(*) - coalesce(sum(deleted), 0), coalesce(sum(deleted), 0), coalesce(sum(octet_length(value)), 0) FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?"
+	selectUsage    = "SELECT count(*) - coalesce(sum(deleted), 0), coalesce(sum(deleted), 0), coalesce(sum(octet_length(value)), 0) FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ?"
 )
 
 // readDocuments reads the documents and the document counts that a plan needs. A broken row still has its revision, so the document can be
@@ -32,9 +32,9 @@ func (w *writer) readDocuments(p *group.Plan) error {
 			return err
 		}
 	}
-	for _, in := range p.AskRooms {
-		err := query(w.conn, selectRoom, func(st *sqlite.Stmt) error {
-			p.Rooms[in] = store.DocumentRoom{Documents: st.ColumnInt(0), Deleted: st.ColumnInt(1), Bytes: st.ColumnInt64(2)}
+	for _, in := range p.AskUsage {
+		err := query(w.conn, selectUsage, func(st *sqlite.Stmt) error {
+			p.Usage[in] = store.DocumentUsage{Documents: st.ColumnInt(0), Deleted: st.ColumnInt(1), Bytes: st.ColumnInt64(2)}
 			return nil
 		}, in.Namespace, string(in.Scope), in.ID)
 		if err != nil {

@@ -49,7 +49,7 @@ func TestPlans(t *testing.T) {
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", rows.SelectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
-		{"room", selectRoom, "sqlite_autoindex_documents_1", ""},
+		{"usage", selectUsage, "sqlite_autoindex_documents_1", ""},
 		{"due actions", dueActions, "actions_due", ""},
 		{"actions at an end", endActions, "actions_ends", ""},
 		{"dead letters", deadActions, "actions_dead", ""}, {"how many dead letters", countDead, "actions_dead", ""},

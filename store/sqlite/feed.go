@@ -118,7 +118,7 @@ func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 		return true, nil
 	case !m.whole():
 		return m.memberOf(conn, f)
-	case !m.speaksOf(f.Run, f.Thread, f.Caller):
+	case !m.mentions(f.Run, f.Thread, f.Caller):
 		return false, nil
 	}
 	r := m.row()

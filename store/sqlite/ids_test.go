@@ -150,7 +150,7 @@ func TestFilterLearns(t *testing.T) {
 	if !s.ids.excludes(id(n)) {
 		t.Error("the filter excludes nothing once it has learned")
 	}
-	if !s.nobodyIn(call.Query{Namespace: "ns", Run: "run"}) || s.nobodyIn(call.Query{Run: "run"}) || s.nobodyIn(call.Query{Namespace: "ns"}) {
+	if !s.hasNoCalls(call.Query{Namespace: "ns", Run: "run"}) || s.hasNoCalls(call.Query{Run: "run"}) || s.hasNoCalls(call.Query{Namespace: "ns"}) {
 		t.Error("the filter takes one query for another")
 	}
 	for i := range n { // The writer must find each of these ids, too.

@@ -85,7 +85,7 @@ func (w *writer) importAll(ctx context.Context, from rows.Tables) (done []rows.I
 		done = append(done, rows.Imported{Table: name, Rows: n})
 	}
 	for _, step := range []func() error{
-		w.enrolAll, func() error { return w.importMeta(ctx, from) }, func() error { return exec(w.conn, "COMMIT") },
+		w.addAllMembers, func() error { return w.importMeta(ctx, from) }, func() error { return exec(w.conn, "COMMIT") },
 		func() error { return pragma(w.conn, "wal_checkpoint(TRUNCATE)", nil) }, func() error { return check(ctx, w.conn) },
 	} {
 		if err := step(); err != nil {
@@ -155,9 +155,9 @@ func stored(values []any, text []bool) error {
 	return nil
 }
 
-// enrolAll adds the memberships of all calls. It reads them from columns and not from records, so it also covers calls with a broken
+// addAllMembers adds the memberships of all calls. It reads them from columns and not from records, so it also covers calls with a broken
 // record.
-func (w *writer) enrolAll() error {
+func (w *writer) addAllMembers() error {
 	err := query(w.conn, "SELECT position, namespace, caller, run_id, thread_id FROM calls ORDER BY position", func(st *sqlite.Stmt) error {
 		position, namespace := st.ColumnInt64(0), st.ColumnText(1)
 		if block := position / blockSize; block != w.block {
@@ -166,11 +166,11 @@ func (w *writer) enrolAll() error {
 			}
 			w.block = block
 		}
-		w.enrolIn(member{namespace, inNamespace, ""}, position)
-		w.enrolIn(member{namespace, ofCaller, st.ColumnText(2)}, position)
+		w.addMember(member{namespace, inNamespace, ""}, position)
+		w.addMember(member{namespace, ofCaller, st.ColumnText(2)}, position)
 		for i, kind := range []string{inRun, inThread} {
 			if id := st.ColumnText(3 + i); id != "" {
-				w.enrolIn(member{namespace, kind, id}, position)
+				w.addMember(member{namespace, kind, id}, position)
 			}
 		}
 		return nil

@@ -31,7 +31,7 @@ func (d during) Table(ctx context.Context, name string, columns []string) iter.S
 // TestImportThatIsKilledLeavesNoStore checks that a killed import leaves no store. Otherwise a daemon could open it as an empty store. The
 // import can then be run again.
 func TestImportThatIsKilledLeavesNoStore(t *testing.T) {
-	from, _ := newHull(t).wreck(t, func([]byte) {})
+	from, _ := newSoundJournal(t).damagedCopy(t, func([]byte) {})
 	rows, err := sqlite.OpenRows(from)
 	if err != nil {
 		t.Fatal(err)

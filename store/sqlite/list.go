@@ -16,7 +16,7 @@ import (
 
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
-	if s.nobodyIn(q) {
+	if s.hasNoCalls(q) {
 		return page, cmp.Or(s.Refusal(), ctx.Err())
 	}
 	limit := cmp.Or(q.Limit, 50)
@@ -63,8 +63,8 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	}
 }
 
-// nobodyIn reports whether the run or thread of a query certainly has no calls. This saves a query for each new run and thread.
-func (s *Store) nobodyIn(q call.Query) bool {
+// hasNoCalls reports whether the run or thread of a query certainly has no calls. This saves a query for each new run and thread.
+func (s *Store) hasNoCalls(q call.Query) bool {
 	return q.Namespace != "" && (q.Run != "" && s.ids.excludes(member{q.Namespace, inRun, q.Run}) ||
 		q.Thread != "" && s.ids.excludes(member{q.Namespace, inThread, q.Thread}))
 }
@@ -132,7 +132,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 	if err != nil {
 		return err
 	}
-	if m.whole() && !m.speaksOf(q.Tool, q.Caller, q.Run, q.Thread) {
+	if m.whole() && !m.mentions(q.Tool, q.Caller, q.Run, q.Thread) {
 		return nil
 	}
 	r := m.row()

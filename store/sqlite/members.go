@@ -18,26 +18,26 @@ const (
 	inThread    = "thread"
 )
 
-// enrol adds the memberships of a new call. They are written at the end of the group, or when the next block of positions begins.
-func (w *writer) enrol(c *call.Call, position int64) error {
+// addMembers adds the memberships of a new call. They are written at the end of the group, or when the next block of positions begins.
+func (w *writer) addMembers(c *call.Call, position int64) error {
 	if block := position / blockSize; block != w.block {
 		if err := w.writeMembers(); err != nil {
 			return err
 		}
 		w.block = block
 	}
-	w.enrolIn(member{c.Namespace, inNamespace, ""}, position)
-	w.enrolIn(member{c.Namespace, ofCaller, c.Caller.Subject}, position)
+	w.addMember(member{c.Namespace, inNamespace, ""}, position)
+	w.addMember(member{c.Namespace, ofCaller, c.Caller.Subject}, position)
 	if c.Run.ID != "" {
-		w.enrolIn(member{c.Namespace, inRun, c.Run.ID}, position)
+		w.addMember(member{c.Namespace, inRun, c.Run.ID}, position)
 	}
 	if c.Run.Thread != "" {
-		w.enrolIn(member{c.Namespace, inThread, c.Run.Thread}, position)
+		w.addMember(member{c.Namespace, inThread, c.Run.Thread}, position)
 	}
 	return nil
 }
 
-func (w *writer) enrolIn(m member, position int64) {
+func (w *writer) addMember(m member, position int64) {
 	bits := w.members[m]
 	if bits == 0 {
 		w.s.ids.add(m)

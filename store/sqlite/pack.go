@@ -31,23 +31,23 @@ func packs(r *group.Row, now time.Time) bool {
 		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00") && now.Sub(group.EndOf(c, now)).Abs() <= time.Minute && o.Size() <= packBytes
 }
 
-// A gathering collects the calls of the next pack.
-type gathering struct {
-	rows  []*group.Row
-	size  int
-	now   time.Time
-	room  []byte
-	small []byte
+// A packBuilder collects the calls of the next pack.
+type packBuilder struct {
+	rows       []*group.Row
+	size       int
+	now        time.Time
+	buffer     []byte
+	compressed []byte
 }
 
-func (g *gathering) clear() {
+func (g *packBuilder) clear() {
 	clear(g.rows)
 	g.rows, g.size = g.rows[:0], 0
 }
 
-// gather adds a new call to the next pack. It writes the pack first when the call does not fit.
-func (w *writer) gather(r *group.Row, now time.Time) error {
-	g := &w.gathered
+// addToPack adds a new call to the next pack. It writes the pack first when the call does not fit.
+func (w *writer) addToPack(r *group.Row, now time.Time) error {
+	g := &w.nextPack
 	if n := len(g.rows); n == packCalls || g.size+r.Created.Size() > packBytes ||
 		n > 0 && (r.Position != g.rows[0].Position+int64(n) || r.Call.Namespace != g.rows[0].Call.Namespace) {
 		if err := w.writePack(); err != nil {
@@ -60,7 +60,7 @@ func (w *writer) gather(r *group.Row, now time.Time) error {
 
 // writePack writes the collected calls as one pack.
 func (w *writer) writePack() error {
-	g := &w.gathered
+	g := &w.nextPack
 	if len(g.rows) == 0 {
 		return nil
 	}
@@ -68,13 +68,13 @@ func (w *writer) writePack() error {
 	n, first := int64(len(g.rows)), g.rows[0].Position
 	namespace := g.rows[0].Call.Namespace
 	names := append(make([]any, 0, 2+packCalls), namespace, first)
-	b := slices.Grow(g.room[:0], 4*len(g.rows))[:4*len(g.rows)]
+	b := slices.Grow(g.buffer[:0], 4*len(g.rows))[:4*len(g.rows)]
 	for i, r := range g.rows {
 		names = append(names, r.Call.ID)
 		b = appendMember(b, r)
 		binary.BigEndian.PutUint32(b[4*i:], uint32(len(b)))
 	}
-	g.room = b
+	g.buffer = b
 	b = g.compress(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
 		first, first+n-1, namespace, rows.Nanos(g.now), w.s.Identity().Epoch, len(b))
@@ -89,9 +89,9 @@ func (w *writer) writePack() error {
 
 // compress returns the members of a pack in their stored form. They are compressed if that makes them smaller. This pays off, because calls
 // of one tool have most bytes in common, and SQLite writes each byte twice.
-func (g *gathering) compress(b []byte) []byte {
-	g.small = slices.Grow(g.small[:0], snappy.MaxEncodedLen(len(b)))
-	if small := snappy.Encode(g.small[:cap(g.small)], b); len(small) < len(b) {
+func (g *packBuilder) compress(b []byte) []byte {
+	g.compressed = slices.Grow(g.compressed[:0], snappy.MaxEncodedLen(len(b)))
+	if small := snappy.Encode(g.compressed[:cap(g.compressed)], b); len(small) < len(b) {
 		return small
 	}
 	return b
@@ -100,18 +100,18 @@ func (g *gathering) compress(b []byte) []byte {
 // expand reverses compress. It returns an empty slice for bytes that it cannot decode. The first byte tells whether the members are
 // compressed. Uncompressed members begin with the end offset of the first member in four bytes, the first of which is 0. Compressed members
 // begin with their length, whose first byte is never 0.
-func expand(room, b []byte) []byte {
+func expand(buffer, b []byte) []byte {
 	if len(b) == 0 || b[0] == 0 {
-		return append(room, b...)
+		return append(buffer, b...)
 	}
 	n, err := snappy.DecodedLen(b)
 	if err != nil || n > 2*packBytes {
-		return room[:0]
+		return buffer[:0]
 	}
-	if room, err = snappy.Decode(slices.Grow(room, n)[:n], b); err != nil {
-		return room[:0]
+	if buffer, err = snappy.Decode(slices.Grow(buffer, n)[:n], b); err != nil {
+		return buffer[:0]
 	}
-	return room
+	return buffer
 }
 
 // insertPacked returns the statements that insert the ids of 1 to [packCalls] calls. ?1 is their namespace, and ?2 is the position of the

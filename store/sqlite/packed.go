@@ -129,8 +129,8 @@ func (m *packed) row() rows.Call {
 	return r
 }
 
-// speaksOf reports whether the record contains all these words. Callers use it to skip most calls without decoding them.
-func (m *packed) speaksOf(words ...string) bool {
+// mentions reports whether the record contains all these words. Callers use it to skip most calls without decoding them.
+func (m *packed) mentions(words ...string) bool {
 	for _, word := range words {
 		if !bytes.Contains(m.record, []byte(word)) {
 			return false

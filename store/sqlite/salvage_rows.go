@@ -265,7 +265,7 @@ func (s *salvage) rebuild() error {
 			c := r.Call.Call
 			whole, err := s.mendLog(r.Position, r.last)
 			if err == nil && c != nil {
-				err = w.enrol(c, r.Position)
+				err = w.addMembers(c, r.Position)
 				for i := range c.Rounds {
 					if err == nil {
 						ticket := &c.Rounds[i].Suspension

@@ -20,13 +20,13 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A hull is a journal with 300 calls and some output, and its expected content. It was closed cleanly.
-type hull struct {
+// A soundJournal is a journal with 300 calls and some output, and its expected content. It was closed cleanly.
+type soundJournal struct {
 	file []byte
 	want map[string]*call.Call
 }
 
-func newHull(t *testing.T) hull {
+func newSoundJournal(t *testing.T) soundJournal {
 	t.Helper()
 	dir, want := t.TempDir(), map[string]*call.Call{}
 	disk, err := faultfs.New(faultfs.Config{Dir: dir, SkipSync: true})
@@ -53,11 +53,11 @@ func newHull(t *testing.T) hull {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hull{b, want}
+	return soundJournal{b, want}
 }
 
-// wreck writes the journal to a new directory and applies the damage.
-func (h hull) wreck(t *testing.T, damage func(b []byte)) (dir string, want map[string]*call.Call) {
+// damagedCopy writes the journal to a new directory and applies the damage.
+func (j soundJournal) damagedCopy(t *testing.T, damage func(b []byte)) (dir string, want map[string]*call.Call) {
 	t.Helper()
 	dir = t.TempDir()
 	out, err := spool.New(spool.Config{Dir: filepath.Join(dir, "spool")})
@@ -68,12 +68,12 @@ func (h hull) wreck(t *testing.T, damage func(b []byte)) (dir string, want map[s
 	if _, err := out.Append(key("c000"), "", "stdout", []byte("printed")); err != nil {
 		t.Fatal(err)
 	}
-	b := bytes.Clone(h.file)
+	b := bytes.Clone(j.file)
 	damage(b)
 	if err := os.WriteFile(filepath.Join(dir, "journal.db"), b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return dir, h.want
+	return dir, j.want
 }
 
 // salvaged salvages a damaged journal and checks the result. Each call is unchanged, refused, or a tombstone, and the report says which.
@@ -165,7 +165,7 @@ func damaged(saved *sqlite.Salvaged) (names []string) {
 	return names
 }
 
-// tableOf returns the table that has a call of a hull.
+// tableOf returns the table that has a call of a soundJournal.
 func tableOf(c *call.Call) string {
 	if c.Class == call.Behind {
 		return "packs"
@@ -191,9 +191,9 @@ func contents(t *testing.T, dir string) (all string) {
 
 // TestSalvage (P9) checks that Salvage saves the data of a damaged journal that can be read, and reports the lost calls.
 func TestSalvage(t *testing.T) {
-	h := newHull(t)
+	j := newSoundJournal(t)
 	t.Run("sound", func(t *testing.T) {
-		dir, want := h.wreck(t, func([]byte) {})
+		dir, want := j.damagedCopy(t, func([]byte) {})
 		saved, whole := salvaged(t, "sound", dir, want)
 		if whole != 300 || len(saved.Refused)+len(saved.Lost)+len(damaged(saved)) > 0 || saved.Files == 0 {
 			t.Errorf("%d whole calls, %+v", whole, saved)
@@ -201,20 +201,20 @@ func TestSalvage(t *testing.T) {
 	})
 	t.Run("bytes of the header", func(t *testing.T) {
 		for at := int(powerSeed(t) % 8); at < 100; at += 8 {
-			dir, want := h.wreck(t, func(b []byte) { b[at] ^= 0xff })
+			dir, want := j.damagedCopy(t, func(b []byte) { b[at] ^= 0xff })
 			if saved, whole := salvaged(t, fmt.Sprint("byte ", at), dir, want); whole != 300 || len(damaged(saved)) > 0 {
 				t.Errorf("byte %d: %d whole calls, %+v", at, whole, saved)
 			}
 		}
 	})
 	t.Run("the first page", func(t *testing.T) {
-		dir, want := h.wreck(t, func(b []byte) { clear(b[100:8192]) })
+		dir, want := j.damagedCopy(t, func(b []byte) { clear(b[100:8192]) })
 		if saved, whole := salvaged(t, "first page", dir, want); whole != 300 || len(damaged(saved)) > 0 {
 			t.Errorf("%d whole calls, %+v", whole, saved)
 		}
 	})
 	t.Run("a record", func(t *testing.T) {
-		dir, want := h.wreck(t, func([]byte) {})
+		dir, want := j.damagedCopy(t, func([]byte) {})
 		script(t, dir, "UPDATE calls SET record = CAST('x' AS BLOB) WHERE call_id = 'c007'; DELETE FROM events WHERE first = 2 AND call = (SELECT position FROM calls WHERE call_id = 'c006')")
 		saved, whole := salvaged(t, "record", dir, want)
 		if whole != 298 || !slices.Equal(saved.Refused, []call.Key{key("c006"), key("c007")}) {
@@ -222,7 +222,7 @@ func TestSalvage(t *testing.T) {
 		}
 	})
 	t.Run("an id and the index of ids", func(t *testing.T) {
-		dir, want := h.wreck(t, func(b []byte) {
+		dir, want := j.damagedCopy(t, func(b []byte) {
 			clear(page(t, b, indexLeaf, "nsc007"))
 			row := page(t, b, tableLeaf, "nsc007")
 			row[bytes.Index(row, []byte("nsc007"))] ^= 1
@@ -232,7 +232,7 @@ func TestSalvage(t *testing.T) {
 		}
 	})
 	t.Run("the number of rows of a page", func(t *testing.T) { // SQLite reads such pages without an error.
-		dir, want := h.wreck(t, func(b []byte) {
+		dir, want := j.damagedCopy(t, func(b []byte) {
 			page(t, b, indexLeaf, "nsc299")[4]--
 			page(t, b, tableLeaf, "nsc299")[4]--
 		})
@@ -245,7 +245,7 @@ func TestSalvage(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		least, lost, refused := 300, 0, 0
 		for n := range 20 {
-			dir, want := h.wreck(t, func(b []byte) {
+			dir, want := j.damagedCopy(t, func(b []byte) {
 				for range 1 + n%3 {
 					page := b[8192*random.IntN(len(b)/8192):][:8192]
 					switch random.IntN(3) {
@@ -260,16 +260,16 @@ func TestSalvage(t *testing.T) {
 					}
 				}
 			})
-			saved, whole := salvaged(t, fmt.Sprintf("seed %d, wreck %d", seed, n), dir, want)
+			saved, whole := salvaged(t, fmt.Sprintf("seed %d, copy %d", seed, n), dir, want)
 			least, lost, refused = min(least, whole), lost+len(saved.Lost), refused+len(saved.Refused)
 		}
-		t.Logf("ran: salvage: 20 wrecks of 300 calls with up to 3 broken pages: the worst kept %d, in all %d refused and %d lost; seed %d", least, refused, lost, seed)
+		t.Logf("ran: salvage: 20 journals of 300 calls with up to 3 broken pages: the worst kept %d, in all %d refused and %d lost; seed %d", least, refused, lost, seed)
 	})
 }
 
 func TestSalvageRefuses(t *testing.T) {
-	h := newHull(t)
-	dir, _ := h.wreck(t, func([]byte) {})
+	j := newSoundJournal(t)
+	dir, _ := j.damagedCopy(t, func([]byte) {})
 	if _, err := sqlite.Salvage(t.Context(), dir, dir); err == nil {
 		t.Error("into itself")
 	}

@@ -57,7 +57,7 @@ type Store struct {
 	readers chan *sqlite.Conn
 
 	scanners sync.Pool // *callScanner values for readers
-	room     *room
+	reserve  *reserve
 
 	cache      listCache
 	documents  documentCache
@@ -120,7 +120,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if s.spool, err = spool.New(spool.Config{Dir: filepath.Join(cfg.Dir, "spool"), MaxOpen: cfg.MaxOpen, Limits: cfg.Output}); err != nil {
 		return nil, err
 	}
-	s.room = newRoom(s.reserve(), cfg.Now)
+	s.reserve = newReserve(s.reservePath(), cfg.Now)
 	go s.Write()
 	go s.learn()
 	return s, nil
@@ -147,7 +147,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	}
 	s.clock.Resume(m.clock)
 	err = s.beginEpoch(conn, m)
-	if errors.Is(err, store.ErrFull) && os.Remove(s.reserve()) == nil {
+	if errors.Is(err, store.ErrFull) && os.Remove(s.reservePath()) == nil {
 		err = s.beginEpoch(conn, m) // Try again, because release has freed the reserve.
 	}
 	s.writer.begun.Store(err == nil)
@@ -157,7 +157,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	return s.writer.recall(m)
 }
 
-func (s *Store) reserve() string { return filepath.Join(s.cfg.Dir, "reserve") }
+func (s *Store) reservePath() string { return filepath.Join(s.cfg.Dir, "reserve") }
 
 // afterUncleanEnd checks the database and empties the write-ahead log of the last epoch. It empties the log because each start reads all of
 // it. If a daemon were killed before its first checkpoint again and again, the log would grow with each start.
@@ -190,11 +190,11 @@ func (s *Store) Now() time.Time {
 func (s *Store) Identity() store.Identity { return *s.id.Load() }
 
 // Spool returns the spool, which holds the output of this store's calls.
-func (s *Store) Spool() store.Spool { return output{s.spool, s.room} }
+func (s *Store) Spool() store.Spool { return output{s.spool, s.reserve} }
 
 // Full reports that the disk is full, and that new calls must be refused so that running calls can use the reserve. It returns false again
 // when there is space and the epoch is stored.
-func (s *Store) Full() bool { return s.room.full() || !s.writer.mayPublish() }
+func (s *Store) Full() bool { return s.reserve.full() || !s.writer.mayPublish() }
 
 // SweepSpool removes the output of unknown calls. Call it at start, before calls run.
 func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {

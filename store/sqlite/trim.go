@@ -20,8 +20,8 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	s.trimming.Lock()
 	defer s.trimming.Unlock()
 	for more := true; more; {
-		room := limit - len(gone)
-		atOnce, seen, err := s.oldAtOnce(ctx, callsBefore, room)
+		missing := limit - len(gone)
+		atOnce, seen, err := s.oldAtOnce(ctx, callsBefore, missing)
 		if err != nil {
 			return gone, err
 		}
@@ -31,7 +31,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 				return err
 			}
 			for _, trim := range []func(time.Time, int) ([]call.Key, error){w.trimPacks, w.trimCalls} {
-				others, err := trim(callsBefore, room-len(some))
+				others, err := trim(callsBefore, missing-len(some))
 				if err != nil {
 					return err
 				}
@@ -55,7 +55,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(atOnce) == room && len(gone) < limit // The page may be shorter, because calls stay whose thread or batch is still open.
+		more = len(atOnce) == missing && len(gone) < limit // The page may be shorter, because calls stay whose thread or batch is still open.
 	}
 	if len(gone) == limit {
 		return gone, nil // Do not scan whole tables yet; the last page does that.
@@ -113,7 +113,7 @@ func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err er
 	if err != nil {
 		return nil, err
 	}
-	return w.bury(old)
+	return w.replaceWithTombstones(old)
 }
 
 // trimAtOnce removes calls that were created in their final state. If the thread of such a call waits, the call stays and gets a value in
@@ -137,7 +137,7 @@ func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 			return nil, err
 		}
 	}
-	return w.bury(old)
+	return w.replaceWithTombstones(old)
 }
 
 type endedRow struct {
@@ -145,8 +145,8 @@ type endedRow struct {
 	ended int64
 }
 
-// bury replaces calls with tombstones.
-func (w *writer) bury(old []endedRow) (gone []call.Key, err error) {
+// replaceWithTombstones replaces calls with tombstones.
+func (w *writer) replaceWithTombstones(old []endedRow) (gone []call.Key, err error) {
 	now := rows.Nanos(w.s.Now())
 	blocks := map[int64]bool{}
 	for _, r := range old {

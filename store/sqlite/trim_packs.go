@@ -65,7 +65,7 @@ func (w *writer) trimPack(p *pack) ([]call.Key, error) {
 	if err := w.deletePack(p); err != nil {
 		return nil, err
 	}
-	return w.bury(rows)
+	return w.replaceWithTombstones(rows)
 }
 
 func (w *writer) threadWaits(namespace, thread string) (waits bool, err error) {

@@ -32,7 +32,7 @@ type writer struct {
 	synchronous store.Durability
 	block       int64             // the block of the bits in members
 	members     map[member]uint64 // bits of new calls that are not written yet
-	gathered    gathering         // the next pack
+	nextPack    packBuilder       // the next pack
 	// insertPacked holds the statements that insert the ids of 1, 2, … calls of a pack.
 	insertPacked [packCalls]string
 	written      int // bytes since the last checkpoint
@@ -254,7 +254,7 @@ func (w *writer) Commit(_ context.Context, p *group.Plan) error {
 // Failed rolls back. When the disk is full, it releases the reserve once, so that running calls can finish.
 func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool, _ error) {
 	clear(w.members)
-	w.gathered.clear()
+	w.nextPack.clear()
 	if err = mapError(err); errors.Is(err, store.ErrFatal) {
 		return false, err
 	}
@@ -263,7 +263,7 @@ func (w *writer) Failed(_ context.Context, p *group.Plan, err error) (again bool
 			return false, fmt.Errorf("%w: rollback: %w", store.ErrFatal, err)
 		}
 	}
-	return errors.Is(err, store.ErrFull) && !p.Ops[0].Bare && w.s.room.release(), err
+	return errors.Is(err, store.ErrFull) && !p.Ops[0].Bare && w.s.reserve.release(), err
 }
 
 // checkpoint copies the log into the database when enough was written. SQLite's automatic checkpoint would ignore a failed fsync.
@@ -276,7 +276,7 @@ func (w *writer) checkpoint() {
 	switch {
 	case err == nil, errors.Is(err, store.ErrCorrupt):
 	case errors.Is(err, store.ErrFull):
-		w.s.room.release() // Free the reserve for the next checkpoint. The committed changes are safe in the log.
+		w.s.reserve.release() // Free the reserve for the next checkpoint. The committed changes are safe in the log.
 	default:
 		w.s.Lose(err) // The group is committed and synced in the log. Later writes cannot be trusted, so stop.
 	}

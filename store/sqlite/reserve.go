@@ -18,9 +18,9 @@ import (
 // of its size is used instead.
 const reserveSize = 16 << 20
 
-// A room manages the reserve. The reserve is a file that is deleted when the disk is full. It is created again when the disk has twice its
+// A reserve is a file that is deleted when the disk is full. It is created again when the disk has twice its
 // size free.
-type room struct {
+type reserve struct {
 	path string
 	now  func() time.Time
 
@@ -29,14 +29,14 @@ type room struct {
 	checked time.Time
 }
 
-func newRoom(path string, now func() time.Time) *room {
-	r := &room{path: path, now: now}
-	r.there = r.reserve() == nil
+func newReserve(path string, now func() time.Time) *reserve {
+	r := &reserve{path: path, now: now}
+	r.there = r.create() == nil
 	return r
 }
 
 // full reports whether the reserve is currently released. It tries to create the reserve again, at most once a second.
-func (r *room) full() bool {
+func (r *reserve) full() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.there {
@@ -44,13 +44,13 @@ func (r *room) full() bool {
 	}
 	if now := r.now(); now.Sub(r.checked).Abs() >= time.Second {
 		r.checked = now
-		r.there = r.reserve() == nil
+		r.there = r.create() == nil
 	}
 	return !r.there
 }
 
 // release deletes the reserve and reports whether that succeeded.
-func (r *room) release() bool {
+func (r *reserve) release() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.there {
@@ -63,19 +63,19 @@ func (r *room) release() bool {
 // An output is the spool together with the reserve of the same disk.
 type output struct {
 	*spool.Spool
-	room *room
+	reserve *reserve
 }
 
 // Append implements [store.Spool]. When the disk is full, it releases the reserve once, so that running calls can finish.
 func (o output) Append(key call.Key, thread, name string, b []byte) (int64, error) {
 	offset, err := o.Spool.Append(key, thread, name, b)
-	if errors.Is(err, store.ErrFull) && o.room.release() {
+	if errors.Is(err, store.ErrFull) && o.reserve.release() {
 		return o.Spool.Append(key, thread, name, b)
 	}
 	return offset, err
 }
 
-func (r *room) reserve() error {
+func (r *reserve) create() error {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(r.path), &st); err != nil {
 		return err

@@ -10,32 +10,32 @@ import (
 	"github.com/toold-dev/toold/store/group"
 )
 
-// A known caches the state of active calls in the memory of the owner. A group that changes only cached calls can be written without
+// A stateCache holds the state of active calls in the memory of the owner. A group that changes only cached calls can be written without
 // reading first. This is safe: no other process changes these calls, and the group checks the epoch when it commits.
-type known map[call.Key]group.State
+type stateCache map[call.Key]group.State
 
-// knownCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.
-const knownCalls = 1 << 16
+// cachedCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.
+const cachedCalls = 1 << 16
 
-// learn stores the states that a committed group left in the cache.
-func (k *known) learn(p *group.Plan) {
+// update stores the states that a committed group left in the cache.
+func (c *stateCache) update(p *group.Plan) {
 	p.Visit(func(key call.Key, s group.State, changed bool) {
 		switch {
 		case s.Status == call.Suspended || s.Status.Terminal(): // Do not cache this call: it may stay in this state for weeks or forever.
-			delete(*k, key)
+			delete(*c, key)
 		case changed:
-			if *k == nil || len(*k) >= knownCalls {
-				*k = known{}
+			if *c == nil || len(*c) >= cachedCalls {
+				*c = stateCache{}
 			}
-			(*k)[key] = s
+			(*c)[key] = s
 		}
 	})
 }
 
-// foresees fills the call states of a plan from the cache, and reports whether the plan can be written without reading first. It assumes
+// covers fills the call states of a plan from the cache, and reports whether the plan can be written without reading first. It assumes
 // that unknown ids are new. If one of them exists, the server refuses the group. A change that depends on more than its call cannot be
 // written without reading.
-func (k known) foresees(p *group.Plan) bool {
+func (c stateCache) covers(p *group.Plan) bool {
 	first := 0
 	for _, o := range p.Ops {
 		if !plain(o) {
@@ -46,7 +46,7 @@ func (k known) foresees(p *group.Plan) bool {
 			continue // The id was handled with an earlier op of the group.
 		}
 		first++
-		s, ok := k[key]
+		s, ok := c[key]
 		if !ok && !o.Change.Create {
 			return false
 		}
