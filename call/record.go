@@ -218,3 +218,19 @@ func (c *Call) EpochOf(sequence int64) int64 {
 	}
 	return epoch
 }
+
+// LastInput returns the input for the tool that the last decision contains, or nil when there is none. It skips an answer about an attempt
+// in doubt, which is not for the tool.
+func (c *Call) LastInput() *tool.ResumeInput {
+	for _, r := range slices.Backward(c.Rounds) {
+		if r.Suspension.Origin == OriginDoubt {
+			continue
+		}
+		if r.Decision == nil {
+			return nil
+		}
+		s := &r.Suspension
+		return &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: r.Decision.Result, Decision: *r.Decision, Basis: s.Description.Basis}
+	}
+	return nil
+}

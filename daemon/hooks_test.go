@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -273,10 +274,14 @@ func TestHookExample(t *testing.T) {
 	dir, err := filepath.Abs("../examples/hooks")
 	must(t, err)
 	cfg, err := load(t, strings.ReplaceAll(string(text), "/etc/toold/hooks", dir), nil)
-	if err == nil {
-		_, err = newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
-	}
 	must(t, err)
+	list, err := newExternalHooks(cfg, nowhere{}, nil, nil, nil, nil, nil)
+	must(t, err)
+	for _, h := range list.hooks() {
+		if service, ok := h.hook.(io.Closer); ok {
+			must(t, service.Close())
+		}
+	}
 }
 
 // Hooks that the list does not name come first, then the others in the order of the list.

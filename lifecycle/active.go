@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/lifecycle/meter"
+	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/store"
@@ -299,7 +300,7 @@ func (l *activeCall) legal(before, next *call.Call, s *step) error {
 	l.e.stats.illegal.Add(1)
 	l.e.log.Error("illegal transition refused", zap.String("call_id", l.key.ID),
 		zap.String("from", string(before.Status)), zap.String("to", string(next.Status)))
-	return errIllegal
+	return refusal.ErrIllegal
 }
 
 // commit stores a step in the journal and waits until it is stored. A BEHIND call becomes SYNC.
@@ -320,7 +321,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
 		err = l.commitOnce(s) // Retry: other calls changed the documents while the journal retried the members of the group.
 	}
-	if len(s.documents) > 0 && rejectsContent(err) {
+	if len(s.documents) > 0 && refusal.RejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
 		s.documents, s.events = nil, documents.Lost(s.events)
 		err = l.commitOnce(s)

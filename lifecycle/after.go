@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"go.uber.org/zap"
@@ -13,7 +12,6 @@ import (
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
-	"github.com/toold-dev/toold/tool"
 )
 
 // after passes the outcome to the After hooks. They may change the text for the model, but not the status of the call.
@@ -24,14 +22,14 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 	if !out.After || p.in == nil || len(p.hooks.After) == 0 {
 		return nil
 	}
-	out.Result = copyResult(out.Result) // The hooks must not change the tool's own result.
+	out.Result = outcome.CopyResult(out.Result) // The hooks must not change the tool's own result.
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
 	for _, entry := range p.hooks.After {
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		seen := hook.Outcome{Status: out.Status, Executed: out.Executed, Result: copyResult(out.Result)}
+		seen := hook.Outcome{Status: out.Status, Executed: out.Executed, Result: outcome.CopyResult(out.Result)}
 		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, seen) })
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
@@ -55,15 +53,4 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 		}
 	}
 	return records
-}
-
-func copyResult(r *tool.Result) *tool.Result {
-	c := *r
-	c.Content, c.Artifacts, c.Metadata = slices.Clone(r.Content), slices.Clone(r.Artifacts), maps.Clone(r.Metadata)
-	if r.Error != nil {
-		e := *r.Error
-		e.Violations = slices.Clone(e.Violations)
-		c.Error = &e
-	}
-	return &c
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -89,7 +90,7 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 	}
 	calllog.ReadableDescription(&d)
 	if d.Kind == "" {
-		d.Kind = kindOf(p.def.Descriptor.Effects)
+		d.Kind = gating.KindOf(p.def.Descriptor.Effects)
 	}
 	if d.Title == "" {
 		d.Title = p.def.Descriptor.Name()
@@ -98,17 +99,4 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 		d = p.scrubber().Description(d)
 	}
 	return d
-}
-
-func kindOf(e tool.Effects) tool.Kind {
-	switch e.Normal().Safety {
-	case tool.SafetyReadOnly:
-		return tool.KindRead
-	case tool.SafetyNetwork:
-		return tool.KindFetch
-	case tool.SafetyMutating:
-		return tool.KindEdit
-	default:
-		return tool.KindOther
-	}
 }

@@ -3,8 +3,6 @@ package lifecycle
 import (
 	"context"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,12 +20,6 @@ func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Sec
 // moment.
 const leastStop = time.Second
 
-// nestedState describes the nested calls of a call at its end: which of them may still run.
-type nestedState struct {
-	unseen  []string
-	unknown bool // the tool could not report its nested calls
-}
-
 // stopper returns the tool of a call if the tool makes nested calls. Otherwise, or when the tool does not exist, it returns nil.
 func (d *Definition) stopper() tool.Stopper {
 	if d == nil {
@@ -39,21 +31,21 @@ func (d *Definition) stopper() tool.Stopper {
 
 // stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most most plus endingTime, and at most
 // endingTime after the drain period. The outcome of the call is stored and published only after stopNested returns.
-func stopNested(p *pipeline, most time.Duration) (left nestedState) {
+func stopNested(p *pipeline, most time.Duration) (left outcome.Nested) {
 	s := p.def.stopper()
 	if s == nil {
 		return left
 	}
 	e, wait := p.l.e, max(leastStop, most)
 	var err error
-	left.unseen, err = hook.Bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
+	left.Unseen, err = hook.Bounded(context.Background(), wait+endingTime, func(ctx context.Context) ([]string, error) {
 		ctx, stop := context.WithTimeout(ctx, wait)
 		defer stop()
 		go stopAfterDrain(ctx, e.drain.Over(), stop)
 		return s.Stop(ctx, p.call(nil)), nil
 	})
 	if err != nil {
-		left.unknown = true
+		left.Unknown = true
 		e.log.Error("nested calls not stopped", zap.String("call_id", p.l.key.ID), zap.String("tool", p.def.Descriptor.ID), zap.Error(err))
 	}
 	return left
@@ -85,30 +77,5 @@ func stopNestedAtEnd(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	case errors.Is(context.Cause(ctx), outcome.Drained):
 		most = 0
 	}
-	stopNested(p, most).addTo(out)
-}
-
-// UnseenCalls is the key in a result's metadata under which the ids of some nested calls are listed: those whose end is not confirmed. They
-// may still run although the call has ended.
-const UnseenCalls = "unseen_calls"
-
-// addTo adds the nested calls without a confirmed end to the result.
-func (b nestedState) addTo(out *outcome.Terminal) {
-	if len(b.unseen) == 0 && !b.unknown {
-		return
-	}
-	text := "it is not known whether its nested calls have ended"
-	if !b.unknown {
-		text = "nested calls that may still run: " + strings.Join(b.unseen, ", ")
-	}
-	out.Executed = call.ExecutedUnknown
-	r := copyResult(out.Result)
-	if r.Error != nil {
-		r.Error.Message = strings.TrimRight(r.Error.Message, ".") + "; " + text
-	}
-	if r.Metadata == nil {
-		r.Metadata = map[string]string{}
-	}
-	r.Metadata[UnseenCalls] = strings.Join(slices.Sorted(slices.Values(b.unseen)), " ")
-	out.Result = r
+	stopNested(p, most).AddTo(out)
 }

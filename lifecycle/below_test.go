@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -90,7 +91,7 @@ func TestRecoveryWaitsForNoCallsOfCalls(t *testing.T) {
 					t.Errorf("the start took %v", took)
 				}
 				synctest.Wait()
-				if c := w.get(above); c.Status != tt.status || c.Result.Metadata[lifecycle.UnseenCalls] != "" {
+				if c := w.get(above); c.Status != tt.status || c.Result.Metadata[outcome.UnseenCalls] != "" {
 					t.Errorf("it is %s and names %v", c.Status, c.Result)
 				}
 				w.checkLog(above)
@@ -160,7 +161,7 @@ func TestRunEndsAllAtOnce(t *testing.T) {
 			t.Errorf("what waits for nothing of its own has ended after %v", took)
 		}
 		for i, want := range []string{"some-call", "some-call", ""} {
-			if c := w.get(resting[i]); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != want {
+			if c := w.get(resting[i]); c.Status != call.Cancelled || c.Result.Metadata[outcome.UnseenCalls] != want {
 				t.Errorf("call %d is %s and names %v", i, c.Status, c.Result.Metadata)
 			}
 		}
@@ -211,7 +212,7 @@ func TestCancelOfOneThatRests(t *testing.T) {
 			t.Errorf("the drain took %v", took)
 		}
 		for _, id := range ids {
-			if c := w.stored(id); c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "some-call" {
+			if c := w.stored(id); c.Status != call.Cancelled || c.Result.Metadata[outcome.UnseenCalls] != "some-call" {
 				t.Errorf("it is %s %v", c.Status, c.Result)
 			}
 		}

@@ -1,11 +1,12 @@
 package lifecycle
 
 import (
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/documents"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // see gives a pipeline run a document snapshot, for its hooks and its tool.

@@ -87,7 +87,7 @@ func (d doubt) settle(ctx context.Context) settlement {
 // reconcile asks the tool for the result of the interrupted attempt.
 func (d doubt) reconcile(ctx context.Context) (*tool.Result, error) {
 	p := d.p
-	p.resume = lastInput(p.l.record())
+	p.resume = p.l.record().LastInput()
 	result, err := hook.Bounded(ctx, reconcileDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(nil)
 		c.Deadline, _ = ctx.Deadline()
@@ -138,7 +138,7 @@ func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
 	case a.Outcome == decision.Happened:
 		p.settleRun(ctx, outcome.Answered(call.Finished, a.Result()))
 	case a.Outcome == decision.RunAgain && holds && p.def != nil:
-		p.rewritten, p.resume = true, lastInput(l.record())
+		p.rewritten, p.resume = true, l.record().LastInput()
 		p.run(ctx)
 	default: // The person gave up, or the tool has changed since.
 		p.settleRun(ctx, outcome.InDoubt())

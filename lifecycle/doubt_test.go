@@ -143,7 +143,7 @@ func TestChangedToolIsNotAsked(t *testing.T) {
 	})
 }
 
-func outcome(text string) tool.Decision { return tool.Decision{Action: tool.Resume, Result: text} }
+func doubtAnswer(text string) tool.Decision { return tool.Decision{Action: tool.Resume, Result: text} }
 
 // TestOnDoubtAsk checks on_doubt: ask. A person reports what the attempt did, and the call ends accordingly.
 func TestOnDoubtAsk(t *testing.T) {
@@ -158,10 +158,12 @@ func TestOnDoubtAsk(t *testing.T) {
 		runs     int64
 	}{
 		{"it happened", func(w *world, c *call.Call) *call.Call {
-			return w.answer(bob, c, outcome(`{"outcome":"happened","data":"sent twice"}`))
+			return w.answer(bob, c, doubtAnswer(`{"outcome":"happened","data":"sent twice"}`))
 		}, call.Succeeded, call.Finished, "", "sent twice", 1},
-		{"run again", func(w *world, c *call.Call) *call.Call { return w.answer(bob, c, outcome(`{"outcome":"run_again"}`)) }, call.Succeeded, call.Finished, "", "", 2},
-		{"give up", func(w *world, c *call.Call) *call.Call { return w.answer(bob, c, outcome(`{"outcome":"give_up"}`)) }, call.Failed, call.ExecutedUnknown, "", "It is not known whether this ran", 1},
+		{"run again", func(w *world, c *call.Call) *call.Call {
+			return w.answer(bob, c, doubtAnswer(`{"outcome":"run_again"}`))
+		}, call.Succeeded, call.Finished, "", "", 2},
+		{"give up", func(w *world, c *call.Call) *call.Call { return w.answer(bob, c, doubtAnswer(`{"outcome":"give_up"}`)) }, call.Failed, call.ExecutedUnknown, "", "It is not known whether this ran", 1},
 		{"declined", func(w *world, c *call.Call) *call.Call { return w.answer(bob, c, no("never mind")) }, call.Cancelled, call.ExecutedUnknown, "DECLINED", "Declined: never mind", 1},
 		{"cancelled", func(w *world, c *call.Call) *call.Call {
 			if _, err := w.e.Cancel(w.t.Context(), alice, c.ID, "", time.Minute); err != nil {
@@ -218,7 +220,7 @@ func TestOnDoubtAskAndCrashes(t *testing.T) {
 		c := w.inDoubt(s)
 		for round := 2; round <= 3; round++ {
 			w.crashAt("after-tool", func() {
-				if _, err := w.resume(bob, c, outcome(`{"outcome":"run_again"}`)); err == nil {
+				if _, err := w.resume(bob, c, doubtAnswer(`{"outcome":"run_again"}`)); err == nil {
 					t.Error("the daemon was to die")
 				}
 			})
@@ -226,7 +228,7 @@ func TestOnDoubtAskAndCrashes(t *testing.T) {
 				t.Fatalf("call %s in round %d, ran %d times", c.Status, len(c.Rounds), p.runs.Load())
 			}
 		}
-		if c = w.answer(bob, c, outcome(`{"outcome":"give_up"}`)); c.Result.Error.Code != tool.InDoubt {
+		if c = w.answer(bob, c, doubtAnswer(`{"outcome":"give_up"}`)); c.Result.Error.Code != tool.InDoubt {
 			t.Errorf("%+v", c.Result)
 		}
 		w.checkLog(s.ID)
@@ -243,16 +245,16 @@ func TestAnswersToDoubtAreChecked(t *testing.T) {
 			_, err := w.resume(p, c, d)
 			wantRefusal(t, err, kind, reason)
 		}
-		refused(alice, outcome(`{"outcome":"give_up"}`), call.PermissionDenied, "NOT_AN_APPROVER")
+		refused(alice, doubtAnswer(`{"outcome":"give_up"}`), call.PermissionDenied, "NOT_AN_APPROVER")
 		refused(bob, yes(), call.InvalidArgument, "INVALID_FIELD")
-		refused(bob, outcome(`{"outcome":"maybe"}`), call.InvalidArgument, "ANSWER_INVALID")
-		refused(bob, outcome(`{"outcome":"happened","data":7}`), call.InvalidArgument, "INVALID_FIELD")
-		refused(bob, outcome(`{"outcome":"run_again","data":"x"}`), call.InvalidArgument, "INVALID_FIELD")
+		refused(bob, doubtAnswer(`{"outcome":"maybe"}`), call.InvalidArgument, "ANSWER_INVALID")
+		refused(bob, doubtAnswer(`{"outcome":"happened","data":7}`), call.InvalidArgument, "INVALID_FIELD")
+		refused(bob, doubtAnswer(`{"outcome":"run_again","data":"x"}`), call.InvalidArgument, "INVALID_FIELD")
 		refused(bob, tool.Decision{Action: tool.Resume, Result: `{"outcome":"run_again"}`, Arguments: `{"a":2}`}, call.InvalidArgument, "INVALID_FIELD")
 		d.Description = "changed"
 		w.tools.put(p.toolAs(d))
-		refused(bob, outcome(`{"outcome":"run_again"}`), call.FailedPrecondition, "TOOL_CHANGED")
-		if c = w.answer(bob, c, outcome(`{"outcome":"give_up"}`)); c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
+		refused(bob, doubtAnswer(`{"outcome":"run_again"}`), call.FailedPrecondition, "TOOL_CHANGED")
+		if c = w.answer(bob, c, doubtAnswer(`{"outcome":"give_up"}`)); c.Result.Error.Code != tool.InDoubt || p.runs.Load() != 1 {
 			t.Errorf("%+v, ran %d times", c.Result, p.runs.Load())
 		}
 	})
@@ -288,7 +290,7 @@ func TestRunAgainKeepsEarlierAnswers(t *testing.T) {
 		if c = w.get(s.ID); c.Status != call.Suspended || c.Open().Action != "in_doubt" {
 			t.Fatalf("call %s", c.Status)
 		}
-		if c = w.answer(bob, c, outcome(`{"outcome":"run_again"}`)); c.Status != call.Succeeded || p.runs.Load() != 2 {
+		if c = w.answer(bob, c, doubtAnswer(`{"outcome":"run_again"}`)); c.Status != call.Succeeded || p.runs.Load() != 2 {
 			t.Fatalf("call %s, ran %d times", c.Status, p.runs.Load())
 		}
 		if again := p.seen()[1]; again.Resume == nil || again.Resume.Result != `"this"` {

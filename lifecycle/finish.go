@@ -47,7 +47,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 		case err == nil || l.e.drain.Ending():
 			return err
 		case refusal.Transient(err):
-		case !rejectsContent(err) || replaced && errors.Is(err, store.ErrCorrupt):
+		case !refusal.RejectsContent(err) || replaced && errors.Is(err, store.ErrCorrupt):
 			return err
 		case !replaced:
 			l.e.log.Error("result not stored: the journal refused it", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -64,7 +64,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()
-	result := copyResult(out.Result)
+	result := outcome.CopyResult(out.Result)
 	calllog.ReadableResult(result)
 	result.ToolName = c.Tool
 	result.Process = p.process

@@ -3,10 +3,11 @@ package lifecycle
 import (
 	"fmt"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
-	"go.uber.org/zap"
 )
 
 // scrubber returns the filters for texts of the call that are not part of its events. When the call ended before it had an input for hooks,

@@ -6,12 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
-	"go.uber.org/zap"
 )
 
 // An intake passes the events of a call through its filters, and stores the output of the tool in the spool of the call.
@@ -148,7 +149,7 @@ func (in *intake) end(events []call.Event, out *outcome.Terminal) ([]call.Event,
 			break
 		}
 	}
-	result := copyResult(last.Outcome.Result)
+	result := outcome.CopyResult(last.Outcome.Result)
 	result.Status = out.Result.Status
 	if e := out.Result.Error; e != nil {
 		if result.Error == nil {

@@ -75,6 +75,7 @@ type slot struct {
 	code    tool.Code
 	edited  bool
 	gone    bool // superseded by a later turn of the model
+	lost    int  // attempts that crashes ended
 	freed   bool // the test has let the tool "held" return
 	forgot  bool // a crash may have lost the call, because it is read-only and nothing of it had to be stored
 	last    *call.Call
@@ -512,6 +513,10 @@ func (g *game) restart(crash bool) error {
 			s.forgot = false
 		case s.tool == "held":
 			s.end(call.Failed, tool.InDoubt)
+		case s.tool == "heldidem":
+			if s.lost++; s.lost == 3 { // After three lost attempts a call does not run again.
+				s.end(call.Failed, tool.InDoubt)
+			}
 		case s.tool == "heldask":
 			s.status = call.Suspended // A person must decide whether the attempt took effect.
 		}
@@ -718,6 +723,7 @@ func TestModelOfEachTool(t *testing.T) {
 				{{kind: "start", tool: id}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
 				{{kind: "start", tool: id}, {kind: "crash"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
 				{{kind: "start", tool: id}, {kind: "cancel"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
+				{{kind: "start", tool: id}, {kind: "crash"}, {kind: "crash"}, {kind: "crash"}, {kind: kind, tool: id, by: bob}, {kind: "free"}},
 			} {
 				if err := playInBubble(t, ops); err != nil {
 					t.Errorf("%v: %v", ops, err)

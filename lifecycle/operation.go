@@ -141,7 +141,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 		return none, errNoOperation
 	}
 	p := lookupPipeline(l)
-	p.attempt, p.resume = len(l.record().Attempts), lastInput(l.record())
+	p.attempt, p.resume = len(l.record().Attempts), l.record().LastInput()
 	var a *answer
 	if given != nil {
 		if a = given(l.record(), p); a == nil {

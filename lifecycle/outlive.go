@@ -23,7 +23,7 @@ func expect(p *pipeline) bool {
 	if !ok {
 		return false
 	}
-	p.attempt, p.resume, p.outlived = len(c.Attempts), lastInput(c), true
+	p.attempt, p.resume, p.outlived = len(c.Attempts), c.LastInput(), true
 	if p.capacity.ownTurn() {
 		_, p.capacity.leaveThread, _ = l.e.limits.Threads.Enter(p.capacity.thread())
 	}

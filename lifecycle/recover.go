@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -245,24 +244,8 @@ func (p *pipeline) fromStart() {
 	if c := p.l.record(); c.Effective == "" {
 		p.arguments = call.Parse(c.Requested)
 	} else {
-		p.rewritten, p.resume = true, lastInput(c)
+		p.rewritten, p.resume = true, c.LastInput()
 	}
-}
-
-// lastInput returns the input for the tool that the last decision contains, or nil when there is none. It skips an answer about an attempt
-// in doubt, which is not for the tool.
-func lastInput(c *call.Call) *tool.ResumeInput {
-	for _, r := range slices.Backward(c.Rounds) {
-		if r.Suspension.Origin == call.OriginDoubt {
-			continue
-		}
-		if r.Decision == nil {
-			return nil
-		}
-		s := &r.Suspension
-		return &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: r.Decision.Result, Decision: *r.Decision, Basis: s.Description.Basis}
-	}
-	return nil
 }
 
 // recoverNew recovers a call that has no attempt. The call runs at once if it needs no watcher. Otherwise it runs when a watcher attaches in

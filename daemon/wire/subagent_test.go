@@ -12,6 +12,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
@@ -266,7 +267,7 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 			if !slices.Equal(still, want) {
 				t.Errorf("told that it ended, %v run, not %v", still, want)
 			}
-			if c.Result.Metadata[lifecycle.UnseenCalls] != strings.Join(want, "") || strings.Contains(c.Result.ModelText(), "nested calls that may still run") != tt.unseen || (c.Executed == call.ExecutedUnknown) != tt.unseen {
+			if c.Result.Metadata[outcome.UnseenCalls] != strings.Join(want, "") || strings.Contains(c.Result.ModelText(), "nested calls that may still run") != tt.unseen || (c.Executed == call.ExecutedUnknown) != tt.unseen {
 				t.Errorf("%s, it says %q with %v", c.Executed, c.Result.ModelText(), c.Result.Metadata)
 			}
 		})
@@ -286,7 +287,7 @@ func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
 	if below := f.below(id)["alone"]; below.Status != call.New || below.Cancel == nil {
 		t.Errorf("what had not begun is %s", below.Status)
 	}
-	if c.Status != call.Cancelled || c.Result.Metadata[lifecycle.UnseenCalls] != "" || len(f.still()) > 0 {
+	if c.Status != call.Cancelled || c.Result.Metadata[outcome.UnseenCalls] != "" || len(f.still()) > 0 {
 		t.Errorf("it is %s with %v, %v run", c.Status, c.Result.Metadata, f.still())
 	}
 	if took := c.Ended.Sub(c.Cancel.Time); took >= grace+2*time.Second {
@@ -310,7 +311,7 @@ func TestSubagentEditedEndsItsCalls(t *testing.T) {
 			t.Fatalf("it ended with %s %+v", c.Status, c.Result)
 		}
 		want := map[string]string{"ask_stubborn": child.ID}[first]
-		if got := c.Result.Metadata[lifecycle.UnseenCalls]; got != want || strings.Join(f.still(), "") != want {
+		if got := c.Result.Metadata[outcome.UnseenCalls]; got != want || strings.Join(f.still(), "") != want {
 			t.Errorf("%s: it names %q, %v run", first, got, f.still())
 		}
 	}
