@@ -1,8 +1,8 @@
 // Package ask provides the tool ask_user, with which a model asks a person a question.
 //
-// The call suspends at once with the action input. The answer becomes the data of the result; the tool does not run again. The model
-// chooses the form of an answer: text, one or several options of a list, or a value that a small JSON Schema describes. That schema is
-// untrusted input, so only a small subset of JSON Schema is accepted ([answerProblem]).
+// The call suspends at once; the action of its ticket is "input". The answer becomes the data of the result, and the tool does not run
+// again. The model chooses the form of an answer: text, one or several options of a list, or a value that a small JSON Schema describes.
+// That schema is untrusted input, so only a small subset of JSON Schema is accepted ([answerProblem]).
 package ask
 
 import (

@@ -16,8 +16,8 @@ import (
 // show is a script that prints its arguments, each in brackets.
 const show = "#!/bin/sh\nfor a in \"$@\"; do printf '[%s]' \"$a\"; done\n"
 
-// TestOptions checks that a program never takes a value for an option (T45). A value that begins with - is rejected, unless it comes after
-// -- or is the value of an option that the manifest writes out.
+// TestOptions checks that a program never takes a value for an option (T45). A value that begins with - is rejected in all but two places:
+// after the element --, and as the value of an option that the manifest spells out.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -184,7 +184,8 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 			}
 		}
 	}
-	// The workspace may be configured as a symbolic link. A path through its target is still found.
+	// The workspace may be configured as a symbolic link. The check must also find a program whose path leads through the target of this
+	// link.
 	s.cfg.Workspace = filepath.Join(s.dir, "workspace")
 	if got := s.problem("id: x\nrun: {program: " + work + "/file}\n"); !strings.Contains(got, "is in the workspace") {
 		t.Errorf("a workspace that is a link: %q", got)
@@ -202,7 +203,7 @@ func TestT116HomeOfAProgram(t *testing.T) {
 			s.cfg.Secrets = &vault{values: map[string]string{"key": "s3cret"}}
 			const script = "#!/bin/sh\nls -A ~\necho x > ~/$TOOLD_CALL_ID\ncase $HOME in $PWD*) echo in the workspace ;; esac\n"
 			plain := "run: {program: ./run, profile: " + profile + "}\n"
-			t1, t2 := rand.Text(), rand.Text() // homes outlive the test when it runs again in the same process
+			t1, t2 := rand.Text(), rand.Text() // random ids of two threads; fixed ids would find the home directories of an earlier run of this test
 			thread := tool.Run{Thread: t1, ID: "r1"}
 			in := func(manifest, id string, run tool.Run) string {
 				one := newClient(t, s.load(manifest, script))

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A parameter describes one argument of the tool, from the schema in the manifest, as far as templates need it.
+// A parameter contains what templates need to know about one argument of the tool. The schema in the manifest defines it.
 type parameter struct {
 	types      []string
 	ofElements []string

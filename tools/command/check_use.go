@@ -28,7 +28,7 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Run.Environment)) {
-		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // checkEnvironment reports the error of parseTemplate.
+		t, _ := parseTemplate(m.Run.Environment[name], "run.environment."+name) // The error is ignored here, because checkEnvironment reports it.
 		m.checkTemplate(r, &t, known, used, false)
 	}
 	title := r.template(m.Title, "title")

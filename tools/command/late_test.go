@@ -10,7 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// late is an Exec of a daemon that may have lost its store to another daemon. Like the sandbox, it then starts only harmless programs.
+// late simulates the Exec of a daemon that may have lost its store to another daemon. Like the sandbox of such a daemon, it starts only
+// harmless programs.
 type late struct{}
 
 func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {

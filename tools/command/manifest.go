@@ -56,7 +56,7 @@ type timeouts struct {
 // program describes which program is started, and how.
 type program struct {
 	Program     string            `yaml:"program"` // absolute path, or a path that begins with ./ and is relative to the manifest's directory
-	Digest      string            `yaml:"digest"`  // sha256:…; or load, which means the digest of the file when the manifest is read
+	Digest      string            `yaml:"digest"`  // sha256:…; or the word load, which pins the file to the digest that it has when the manifest is read
 	Files       []file            `yaml:"files"`
 	Args        []element         `yaml:"args"`
 	Directory   string            `yaml:"directory"` // relative to the workspace; empty means the workspace itself
@@ -94,7 +94,7 @@ type limits struct {
 	FileSize  int           `yaml:"file_size"`
 	Files     int           `yaml:"files"`
 	CPU       time.Duration `yaml:"cpu"`
-	Output    int           `yaml:"output"` // size limit in bytes: of the whole output for the format json, of one line for lines
+	Output    int           `yaml:"output"` // size limit in bytes; for the format json it limits the whole output, for the format lines it limits each line
 }
 
 // persistent makes a program serve more than one call.

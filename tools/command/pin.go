@@ -14,7 +14,7 @@ import (
 
 const (
 	digestPrefix = "sha256:"
-	digestLoad   = "load" // means the digest of the file when the manifest is read
+	digestLoad   = "load" // pins a file to the digest that it has when the manifest is read
 )
 
 // A pin is one file of a program. When it has a digest, the file is checked before each start.
@@ -23,7 +23,7 @@ type pin struct {
 	digest string // sha256:…; empty means that the file may change
 
 	mu    sync.Mutex
-	known state // a state of the file in which its digest was verified; zero means that there is none
+	known state // state of the file when its digest was verified; zero means that it is not verified
 }
 
 // A state contains file attributes. When none of them has changed, the content has not changed either, and need not be read again.

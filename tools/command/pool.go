@@ -15,7 +15,8 @@ import (
 )
 
 // A pool holds the persistent programs of a tool. Each program serves only one owner, and one call at a time. So a cancel that kills a
-// program affects no other call. Owners also never get data that a program remembers from another owner or prints too late.
+// program affects no other call. An owner also never gets data of another owner, even when a program remembers such data or prints it too
+// late.
 type pool struct {
 	t                *scripted
 	instances, calls int
@@ -26,7 +27,7 @@ type pool struct {
 	retired bool
 	owners  map[owner]*share
 	resting []*process // idle programs of all owners, longest idle first
-	waiting int        // number of calls that wait because places is full
+	waiting int        // number of calls that wait because the semaphore places is full
 	live    map[*process]bool
 	all     sync.WaitGroup
 }
@@ -148,7 +149,8 @@ func (p *pool) wakeLocked(i int) *process {
 	return one
 }
 
-// start starts a program. When places is full, it first ends the program that has been idle longest, and waits for a free entry.
+// start starts a program. When the semaphore places is full, it first ends the program that has been idle longest, and waits for a free
+// entry.
 func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*process, error) {
 	select {
 	case p.places <- struct{}{}:
@@ -165,7 +167,8 @@ func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*proces
 	}
 }
 
-// wait adds n to the number of waiting calls. When n is positive, it also ends one idle program, so that an entry of places becomes free.
+// wait adds n to the number of waiting calls. When n is positive, it also ends one idle program, so that an entry of the semaphore places
+// becomes free.
 func (p *pool) wait(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +181,8 @@ func (p *pool) wait(n int) {
 	}
 }
 
-// startPlaced starts a program. The caller must have put an entry into places; the entry is removed when the program has ended.
+// startPlaced starts a program. The caller must have put an entry into the semaphore places; the entry is removed when the program has
+// ended.
 func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,8 +210,8 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	return one
 }
 
-// giveBack keeps a program for the next call. It ends the program instead when it has served its maximum number of calls, or when another
-// call waits for an entry in places.
+// giveBack keeps a program for the next call. It ends the program instead when the program has served its maximum number of calls, or when
+// another call waits because the maximum number of programs is running.
 func (p *pool) giveBack(one *process) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -275,7 +279,7 @@ func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte)
 	defer p.turn(nil)
 	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A cancel kills the program. This also ends a Write that blocks because the program does not read its input.
 	defer unheard()
-	_, _ = p.in.Write(text) // The write fails only when the program has ended or is ending.
+	_, _ = p.in.Write(text) // The error is ignored, because a write fails only when the program has ended or is ending.
 	select {
 	case <-done:
 		if unheard() {

@@ -90,8 +90,8 @@ func TestHotWords(t *testing.T) {
 	}
 }
 
-// The test checks that all owners together have at most total programs. At this limit, a new program replaces an idle program of another
-// owner, or waits until a busy program ends.
+// The test checks that all owners together have at most as many programs as the setting total allows. At this limit, a new program replaces
+// an idle program of another owner, or waits until a busy program ends.
 func TestHotTotal(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -108,7 +108,7 @@ func TestHotTotal(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i := range 8 { // In each round, idle programs use all entries of places.
+	for i := range 8 { // In each round, idle programs use all entries of the semaphore places.
 		r, err := ownedBy(t, one, fmt.Sprint("late-", i), "", fmt.Sprint("late", i)).run("{}")
 		served(t, r, err)
 	}

@@ -83,7 +83,8 @@ func TestHotServesMany(t *testing.T) {
 	}
 }
 
-// The test checks that at most instances processes run at the same time, and that further calls wait for a free process.
+// The test checks that at most as many processes run at the same time as the setting instances allows, and that further calls wait for a
+// free process.
 func TestHotAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -120,9 +120,9 @@ func (t *scripted) once(ctx context.Context, c *tool.Call, m *memo, f *filled, s
 	running, kill := context.WithCancelCause(ctx)
 	defer kill(errFinished)
 	o := newOutput(t, c, m)
-	complete := false // The line that ends the call came before the call was cancelled.
+	complete := false // true when the line that ends the call came before the call was cancelled
 	var end sync.Once
-	o.done = func() { // Afterwards the program may run only for the grace period, because a call that waits for an answer must not hold a process.
+	o.done = func() { // Called for the line that ends the call. Afterwards the program may run only for the grace period, because a call that waits for an answer must not hold a process.
 		end.Do(func() {
 			complete = ctx.Err() == nil
 			timer := time.AfterFunc(t.m.Run.Grace, func() { kill(errFinished) })

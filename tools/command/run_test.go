@@ -192,7 +192,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancelling runner calls printed after each output of the program, and ended after the program's end.
+// A cancelling runner calls its function printed after each output of the program, and its function ended after the program has ended.
 type cancelling struct {
 	command.Exec
 	printed, ended func()
@@ -303,7 +303,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// The test checks that the error of a program that runs out of memory has this as its reason (T27).
+// The test checks that when a program runs out of memory, the reason of the error says so (T27).
 func TestT27OutOfMemory(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -41,7 +41,8 @@ run: {program: ./run, args: ["{a}"], environment: {ARG_A: "{a}"}, secrets: {GITH
 }
 
 // The test checks a secret that a program reads from a file descriptor, whose number is in a variable. The program can read the value once
-// and then gets end of file. The value is in no variable and no argument. A child process without the descriptor does not get the value.
+// and then gets end of file. The value is in no variable and no argument. A child process without the file descriptor does not get the
+// value.
 func TestSecretByDescriptor(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"default", "none"} {

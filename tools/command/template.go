@@ -237,7 +237,7 @@ const (
 // for an option.
 func (m *Manifest) arguments(f *filling) []string {
 	var out []string
-	operands := false // The element -- has been added, so what follows cannot be an option.
+	operands := false // true after the element --, after which no element can be an option
 	total := 0
 	for i := range m.Run.Args {
 		e := &m.Run.Args[i]

@@ -337,7 +337,8 @@ func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	return t.descriptor.Effects
 }
 
-// fits reports whether the arguments match when. An argument matches a list in when if it equals one of its elements.
+// fits reports whether the arguments match when. If when contains a list for an argument, the argument must equal one of the elements of
+// the list.
 func fits(when map[string]json.RawMessage, args map[string]any) bool {
 	for name, text := range when {
 		var want any

@@ -384,8 +384,8 @@ func TestHardLinksAreRefused(t *testing.T) {
 	}
 }
 
-// The test checks that it counts as destructive to change a file that can make other programs run something later (T118). This holds for
-// every spelling of the path and through every link.
+// The test checks that a change of a file counts as destructive when the file can make other programs run commands later (T118). This holds
+// for every spelling of the path and through every link.
 func TestT118ProtectedFilesAreDestructive(t *testing.T) {
 	b := newBench(t, files.Config{Root: "/ws"})
 	for _, file := range []string{".git/config", "sub/.git/HEAD", ".envrc", "plain/f", "rules/r.yaml"} {

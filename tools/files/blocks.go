@@ -12,7 +12,7 @@ type blocks struct {
 	buf  []byte
 	in   io.Reader
 	held int // number of bytes in buf that come after the last block
-	used int // offset of these bytes in buf
+	used int // offset in buf of the bytes that come after the last block
 	skip bool
 	end  error
 

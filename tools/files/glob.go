@@ -44,8 +44,8 @@ func (t *glob) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block, so the engine calls them without a time
-// limit.
+// Prompt marks the tool as a [tool.Prompt], a tool that answers promptly: Validate and Describe read no files and never block, so the
+// engine calls them without a time limit.
 func (*glob) Prompt() {}
 
 func (t *glob) Validate(args tool.Arguments) error {

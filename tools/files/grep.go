@@ -130,7 +130,7 @@ func hasTextAnchor(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpBeginText || re.Op == syntax.OpEndText || slices.ContainsFunc(re.Sub, hasTextAnchor)
 }
 
-// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block.
+// Prompt marks the tool as a [tool.Prompt], a tool that answers promptly: Validate and Describe read no files and never block.
 func (*grep) Prompt() {}
 
 func (t *grep) Validate(args tool.Arguments) error {

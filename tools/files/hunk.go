@@ -8,7 +8,7 @@ import (
 // hunkWriter writes the hunks of a unified diff, up to most bytes.
 type hunkWriter struct {
 	a, b   []string
-	offset int // number of lines of the files before the first line of a and b
+	offset int // number of lines in the two files that come before the first line of a and b
 	most   int
 	out    strings.Builder
 	full   bool

@@ -88,7 +88,7 @@ func returnReader(r *bufio.Reader) {
 }
 
 // nextLine reads the next line. It returns the beginning of the line, which contains everything that may be shown, and the length of the
-// whole line with its line end. In a line that is longer than most, it stops.
+// whole line with its line end. It stops early in a line that is longer than most bytes.
 func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error) {
 	const keep = utf8.UTFMax*maxLineLength + 1
 	for {

@@ -38,7 +38,7 @@ func (t *read) Descriptor() tool.Descriptor {
 	}
 }
 
-// Prompt marks the tool as [tool.Prompt]: Validate and Describe read no files and never block.
+// Prompt marks the tool as a [tool.Prompt], a tool that answers promptly: Validate and Describe read no files and never block.
 func (*read) Prompt() {}
 
 func (t *read) Validate(args tool.Arguments) error {

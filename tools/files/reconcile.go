@@ -26,8 +26,8 @@ func mark(call *tool.Call, actual, before, after string) error {
 	return nil
 }
 
-// Reconcile implements [tool.Reconciler]. With the new content in the file the call has succeeded; with the old content it has not run.
-// With any other content the outcome is unknown.
+// Reconcile implements [tool.Reconciler]. When the file has the new content, the call has succeeded. When the file has the old content, the
+// call has not run. With any other content the outcome is unknown.
 func (t *mutation) Reconcile(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	var c checkpoint
 	if len(call.Checkpoint) == 0 || json.Unmarshal(call.Checkpoint, &c) != nil {

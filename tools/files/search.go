@@ -118,7 +118,8 @@ type fileSearch struct {
 }
 
 // block searches a block of whole lines. It matches the expression against the whole block, which is much faster than matching each line.
-// When some line matches alone, the block has a match in this line or before it. So block matches each line that it finds once more, alone.
+// Such a match may cross a line end, so block then matches the expression against the found line alone. No line is missed: when a line
+// matches alone, the whole block has a match in this line or before it.
 func (f *fileSearch) block(b []byte) {
 	if bytes.IndexByte(b, '\r') >= 0 {
 		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))

@@ -40,7 +40,7 @@ var (
 	ErrChanged = errors.New("file has changed")
 	// ErrLoop means that following the path needs too many symbolic links, possibly because of a loop.
 	ErrLoop = errors.New("too many symbolic links")
-	// ErrNotDirectory means that a part of the path must be a directory and is a file.
+	// ErrNotDirectory means that a part of the path is a file, but must be a directory.
 	ErrNotDirectory = errors.New("not a directory")
 	// ErrReadOnly means that no user may write the file, according to its mode.
 	ErrReadOnly = errors.New("file is read-only")

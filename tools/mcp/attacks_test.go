@@ -103,8 +103,8 @@ func TestT76Floods(t *testing.T) {
 	}
 }
 
-// The test checks that a server gets no model and no roots, and that its hints about effects count only as far as the operator trusts it
-// (T77).
+// The test checks that a server cannot ask the client's model (sampling) and learns no directories of the client (roots). It also checks
+// that the server's hints about effects count only as far as the operator trusts the server (T77).
 func TestT77Asks(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {
@@ -160,7 +160,8 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// The test checks that a change of the operator's settings needs no new trust, and that a changed hint of the server does.
+// The test checks that an operator need not trust a tool again after a change of the operator's settings, but must do so after a change of
+// the server's hints.
 func TestTrustOfTheOperator(t *testing.T) {
 	m := newMemory()
 	connect(t, m, nil, own(t, "w", "good")).ready().stop()

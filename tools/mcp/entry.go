@@ -33,8 +33,8 @@ type Entry struct {
 	// Client is the daemon's registration at the server's authorization server. Nil means that the daemon registers itself.
 	Client *Client
 
-	// Policy isolates the process. Nil means that the process has all rights of the daemon. On a machine that cannot isolate the process
-	// so, calls of its tools are refused.
+	// Policy isolates the process. Nil means that the process has all rights of the daemon. On a machine that cannot isolate the process in
+	// this way, calls of its tools are refused.
 	Policy *sandbox.Policy
 
 	Trust Trust
@@ -54,7 +54,7 @@ type Trust string
 
 // The levels of trust. On every level, hints that make a tool stricter count.
 const (
-	TrustNone  Trust = ""      // other hints are ignored, so every tool counts as one that may change anything
+	TrustNone  Trust = ""      // hints that make a tool milder are ignored, so every tool counts as one that may change anything
 	TrustHints Trust = "hints" // a tool with a read-only hint is READ_ONLY, but still needs consent
 	TrustFull  Trust = "full"  // a tool with a read-only hint is READ_ONLY and has the tier OBSERVE
 )

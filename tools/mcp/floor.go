@@ -40,7 +40,7 @@ type floor struct {
 	changed chan struct{}
 }
 
-// A pending is a question to which a server waits for the answer.
+// A pending is a question of a server that waits for the answer.
 type pending struct {
 	question *question
 	answered chan *sdk.ElicitResult // buffered for one answer

@@ -31,7 +31,7 @@ const (
 	exactData   = "toold/structuredContent"
 	exactInput  = "toold/inputSchema"
 	exactOutput = "toold/outputSchema"
-	execution   = "toold/execution" // execution of a tool, which the SDK's type does not have
+	execution   = "toold/execution" // the member execution of a tool, which the SDK's type for tools does not have
 )
 
 // errForeign ends a connection on which the server answered too many requests that the daemon did not send.

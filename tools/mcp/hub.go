@@ -34,8 +34,8 @@ type Tools interface {
 	Replace(source string, tools []tool.Tool) (refused map[string]error)
 }
 
-// A Memory stores the tool lists of servers across restarts. So when a decision arrives before its server is ready, the call's tool already
-// exists.
+// A Memory stores the tool lists of servers across restarts. So the tool of a call already exists when a decision about the call arrives
+// before the server is ready.
 type Memory interface {
 	Recall(key string) (list []byte, ok bool)
 	Keep(key string, list []byte) error

@@ -88,7 +88,7 @@ func (s *server) of(namespace string) *server {
 	return s
 }
 
-// all returns this server, and those servers of namespaces that have had a call.
+// all returns this server and the servers of those namespaces that have made a call.
 func (s *server) all() []*server {
 	list := []*server{s}
 	for _, namespace := range slices.Sorted(maps.Keys(s.own)) {

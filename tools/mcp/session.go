@@ -44,7 +44,8 @@ type session struct {
 	calls   atomic.Int64 // number of calls so far, for the tokens of requests
 }
 
-// connect starts the protocol. The client tells the server that it supports only forms and pages for people: no model and no roots.
+// connect starts the protocol. The client tells the server that it supports only forms and pages for people. The server can neither ask the
+// client's model (sampling) nor list its directories (roots).
 func (n *session) connect(ctx context.Context, t sdk.Transport, earlier bool) error {
 	client := sdk.NewClient(&sdk.Implementation{Name: "toold", Version: n.server.cfg.Version}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler),
@@ -136,7 +137,7 @@ func (n *session) deny(next sdk.MethodHandler) sdk.MethodHandler {
 	}
 }
 
-// count counts the server's reports about calls when they were handled.
+// count counts each report of the server about a call after the report was handled.
 func (n *session) count(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
 		if isReport(method) {

@@ -54,11 +54,11 @@ type signin struct {
 	gone      bool    // the key has another address now, so nothing more may be stored
 	renewing  *renewal
 	failed    time.Time // time of the last failed renewal
-	silent    time.Time // time of the first of the last renewals that all got no answer; zero when the last renewal got one
+	silent    time.Time // time of the first of the renewals that got no answer, since the last answer; zero when the last renewal got an answer
 	hidden    []string  // values to redact, newest last
 	challenge []string  // WWW-Authenticate headers of the last refusal; may be nil
 	more      bool      // the last refusal was only because of missing scopes
-	missed    bool      // the server has refused the daemon, and since then neither accepted a request nor was there a sign-in
+	missed    bool      // the server has refused the daemon; since then it has accepted no request, and no person has signed in
 }
 
 // A record is the data that the vault stores for a server.
@@ -232,8 +232,8 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 }
 
-// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; there is already
-// another token than used, which other reports; or an early renewal failed less than renewalRest ago.
+// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; the current token is
+// no longer used (then other is true); or an early renewal failed less than renewalRest ago.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +301,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	switch {
 	case silent == nil:
 		s.silent = time.Time{}
-	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // When no renewal was tried for a long time, that time does not count as silence, which starts again now.
+	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // The silence of the authorization server begins now. It also begins again when the daemon did not try a renewal for a long time, because that time is no silence of the server.
 		s.silent = now
 	}
 	if now.Sub(s.silent) < s.cfg.Silence {
@@ -376,8 +376,8 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused records that the server refused a token. It records nothing and returns false when the current token is another one, or is the
-// same one from another visit.
+// refused records that the server refused the token used, which the given visit produced. When the current token is a different one, or
+// comes from another visit, refused records nothing and returns false.
 func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

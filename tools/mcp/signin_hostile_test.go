@@ -103,8 +103,8 @@ func TestClosedConnectionInAnAnswer(t *testing.T) {
 	}
 }
 
-// The test checks that a value from an authorization server is redacted in all texts only when it looks like a token, and that Known gets
-// the key of the server with it (T79).
+// The test checks that a value from an authorization server is redacted in all texts only when it looks like a token. It also checks that
+// Config.Known gets the key of the server together with the value (T79).
 func TestWordsAreNoTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var told sync.Map

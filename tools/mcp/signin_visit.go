@@ -183,8 +183,8 @@ func (s *signin) together(issuer string, scopes []string) []string {
 	return all
 }
 
-// issuer returns the metadata of the authorization server. When the server has no metadata about one, it is its own authorization server,
-// as in the era of 2025-03-26. When it publishes no endpoints either, the default endpoints apply.
+// issuer returns the metadata of the authorization server. When the MCP server names no authorization server, it counts as its own
+// authorization server, as in the era of 2025-03-26. When it publishes no endpoints for that either, the default endpoints apply.
 func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
 	if about != nil {
 		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)

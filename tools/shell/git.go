@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// gitReaders contains the subcommands that only read. The fields say with which options they may do more. An abbreviation of such an option
-// counts as the option.
+// gitReaders contains the subcommands that only read. The fields name the options with which such a subcommand may do more than read. An
+// abbreviation of such an option counts as the option.
 var gitReaders = map[string]struct {
 	refused string // prefixes of options with which the subcommand may do more
 	// When only is not empty, the subcommand only reads if it has no other options and operands than these.
@@ -77,7 +77,7 @@ var gitSignature = regexp.MustCompile(`%[-+ ]?G|%\(\*?signature|^--sort=-?\*?sig
 // gitAsks reports whether this form of a subcommand only reads, although other forms write. An example is git config --get user.name.
 func gitAsks(name string, args []word) bool {
 	if name == "stash" {
-		return len(args) == 1 && args[0].is("list") // Without the argument list, git stash removes the changes from the working tree.
+		return len(args) == 1 && args[0].is("list") // Only "git stash list" reads. A plain "git stash" removes the changes from the working tree.
 	}
 	if len(args) < 2 || slices.ContainsFunc(args[1:], func(w word) bool { return !w.literal || strings.HasPrefix(w.value, "-") }) {
 		return false
@@ -137,8 +137,9 @@ func harmlessConfig(w word) bool {
 		func(p string) bool { return strings.HasPrefix(key, p) })
 }
 
-// gitLosses contains the subcommands that may destroy data permanently or run other programs. A subcommand does so always, or only with one
-// of these words, with one of these letters as a short option, or with a long option that has one of these prefixes.
+// gitLosses contains the subcommands that may destroy data permanently or run other programs. With always set, a subcommand always does so.
+// Otherwise it does so with one of the listed words, with one of the letters as a short option, or with a word that begins with one of the
+// prefixes in long.
 var gitLosses = map[string]struct {
 	always               bool
 	words, letters, long string
@@ -190,8 +191,8 @@ func hasOption(args []word, words, letters, long string) bool {
 	})
 }
 
-// gitConfig returns the effect of a change of git's settings. Some settings name programs that git runs; only known harmless settings are
-// not suspicious.
+// gitConfig returns the effect of a change of git's settings. Some settings name programs that git runs, so every setting counts as
+// suspicious unless it is known to be harmless.
 func gitConfig(args []word) effect {
 	for _, w := range args {
 		if !strings.HasPrefix(w.value, "-") && harmlessConfig(w) {

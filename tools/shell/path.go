@@ -47,7 +47,7 @@ var systemRoots = []string{
 }
 
 // isSystem reports whether a write to p may change the machine, or programs that run later. dir is the working directory. bases are other
-// directories to which the command changes before.
+// directories to which the command may change before the write.
 func isSystem(p, dir string, bases []string) bool {
 	if isSink(p) {
 		return false

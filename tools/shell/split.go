@@ -140,7 +140,8 @@ func textOf(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// programDirs are the directories whose programs do what the lists say about their names.
+// programDirs are the directories of the system's programs. For a program in one of them, its name alone determines its effect, by the
+// lists in this package.
 var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 // program returns the name of the program that a command word starts. known is false when the word contains a directory outside
@@ -181,7 +182,7 @@ func (a *analysis) command(words []word) {
 	a.note(text, e, also...)
 }
 
-// maxOther is the maximum number of other spellings, without those for wrappers and directories.
+// maxOther is the maximum number of other spellings. Spellings with wrappers or without directories do not count.
 const maxOther = 8
 
 // otherSpellings returns other readings of a command, for rules that deny or ask: the command without the options before its subcommand,
@@ -213,7 +214,7 @@ func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effe
 	return also, e
 }
 
-// maxTexts is the maximum number of spellings that are texts inside words.
+// maxTexts is the maximum number of texts inside words that are analysed as other spellings of a command.
 const maxTexts = 32
 
 // carriers run the command in their operands on another machine, in a container or from a package.

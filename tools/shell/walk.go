@@ -170,7 +170,7 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	if s.Naked {
 		return
 	}
-	var value word // the value when it is not known
+	var value word // stays the zero word for an array, whose value is unknown
 	if s.Value != nil {
 		value = readWord(s.Value, source)
 	} else if s.Array == nil {

@@ -10,12 +10,12 @@ import (
 
 // A Caller gives a subagent access to the daemon. Its methods are called concurrently.
 type Caller interface {
-	// Tools returns the tools of the agent, in the format of a protocol. Only tools that are also offered to the caller of parent in its
-	// run are included.
+	// Tools returns the tools of the agent, in the format of a protocol. It includes a tool only if the caller of parent is offered it too,
+	// in the run of parent.
 	Tools(parent *tool.Call, agent tool.Agent, p Protocol) (Toolbox, error)
-	// Carry executes a turn. When the turn has begun before, Carry joins it. It returns when all calls have ended, or when the remaining
-	// calls wait for a person. Meanwhile it passes events to told. A Retryable [*tool.Error] means that no call was started and the same
-	// turn may be sent again.
+	// Carry executes a turn, or joins it when it has already begun. It returns when all calls have ended, or when the remaining calls wait
+	// for a person. Meanwhile it passes events to told. A Retryable [*tool.Error] means that no call was started and the same turn may be
+	// sent again.
 	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
 	// Lend releases the slot of the call whose tool has this context, because the calls that the tool makes may need the slot. back takes a
 	// slot again.
@@ -92,11 +92,11 @@ type Place struct {
 	Thread string `json:"t,omitempty"`
 }
 
-// aboveLabel is a label of the calls that a subagent makes. It lists the places of the subagent's call and of the calls of all outer
-// subagents, outermost first.
+// aboveLabel is a label of the calls that a subagent makes. Its value lists, outermost first, the [Place] of each outer subagent's call and
+// of the subagent's own call.
 const aboveLabel = "subagent.above"
 
-// Above returns the places of the subagent calls that led to this run, outermost first.
+// Above returns the run and thread of each subagent call that led to this run, outermost first.
 func Above(r *tool.Run) (places []Place) {
 	_ = json.Unmarshal([]byte(r.Labels[aboveLabel]), &places)
 	return append(places, Place{r.ParentRun, r.ParentThread})

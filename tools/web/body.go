@@ -17,7 +17,7 @@ import (
 
 // body reads a page up to the operator's limits for its packed and its unpacked size. cut reports that the page is longer.
 func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
-	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // A stream that unpacks to nothing ends at this limit too.
+	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // The limit also ends a packed body that never unpacks to anything.
 	var in io.Reader = packed
 	switch coding := strings.ToLower(resp.Header.Get("Content-Encoding")); coding {
 	case "", "identity":

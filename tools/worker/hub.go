@@ -22,7 +22,7 @@ type Registry interface {
 	Replace(source string, tools ...tool.Tool) error
 	// Trusted reports whether a source's definition of a tool may be used.
 	Trusted(source, id string) bool
-	// Shadowed reports whether a tool of all namespaces hides the source's tool of the same name.
+	// Shadowed reports whether a tool that exists in all namespaces hides the source's tool of the same name.
 	Shadowed(source, id string) bool
 	// Refresh announces that the tools visible to callers have changed.
 	Refresh()
@@ -50,7 +50,7 @@ type Config struct {
 	Memory   Memory   // nil means that tools are known only until the daemon stops
 	Known    []Known  // the tools that Memory contains
 	// StoreID and Epoch identify the store and the start of the daemon. When two daemons use the same store, workers see from these which
-	// daemon owns it now. Own returns an error when another daemon owns the store, so that no work may start. A nil Own means that no other
+	// daemon owns it now. Own returns an error when another daemon owns the store; then no work may start. A nil Own means that no other
 	// daemon can take over the store.
 	StoreID string
 	Epoch   int64

@@ -143,7 +143,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 			t.Errorf("empty: %v, %v, %v", v, a, d)
 		}
 	})
-	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A worker without the question answers it, which is ignored.
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // A worker that did not get the question answers it. The answer is ignored.
 		s, l, _ := w.connect(examining())
 		thief, _, _ := w.connect(offer("b"))
 		done := make(chan error, 1)

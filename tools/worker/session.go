@@ -34,7 +34,7 @@ type Session struct {
 	limit  int
 	line   link.Line
 
-	began time.Time    // contains the monotonic clock, which seen refers to
+	began time.Time    // start of the session; it contains the monotonic clock, so that seen can count from it
 	seen  atomic.Int64 // time of the last message, in nanoseconds after began
 	busy  atomic.Bool  // A message is being processed, so the worker does not count as silent.
 
