@@ -190,7 +190,7 @@ func TestIsolationHolds(t *testing.T) {
 		{"T33 metadata", `(exec 3<>/dev/tcp/169.254.169.254/80) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T33 DNS", `(exec 3<>/dev/udp/8.8.8.8/53 && echo q >&3) 2>&1 | grep -q unreachable && echo none`, "none\n"},
 		{"T39 environment", `env | cut -d= -f1 | sort | tr '\n' ' '`, "PATH PWD SHLVL TOOLD_CALL _ "},
-		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // Descriptor 3 is the directory that ls reads.
+		{"T40 descriptors", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // File descriptor 3 is the directory that ls reads.
 		{"rights", `grep -c '^Cap.*:.0000000000000000$' /proc/self/status; grep NoNewPrivs /proc/self/status | cut -f2`, "5\n1\n"},
 		{"sysctl", `(echo 0 > /proc/sys/kernel/core_pattern) 2>/dev/null || echo no`, "no\n"},
 		{"devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
@@ -339,8 +339,8 @@ func TestBusyLoopsEnd(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// isolatedStrays are scripts that leave a process behind in their PID namespace. Their output ends with the PIDs of these processes, as the
-// namespace counts them.
+// isolatedStrays are scripts that leave a process behind in their PID namespace. Their output ends with the PIDs of these processes, as
+// they are numbered in that namespace.
 var isolatedStrays = []struct{ name, script string }{
 	{"background", `sleep 1000 &`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null &`},
@@ -519,7 +519,7 @@ func TestProfilesOfPolicy(t *testing.T) {
 	}
 }
 
-// elsewhere runs tests of this program in another process. change sets its user and namespaces.
+// elsewhere runs tests of this program in another process. change sets the user and the kernel namespaces of that process.
 func elsewhere(t *testing.T, tests string, change func(*exec.Cmd)) {
 	t.Helper()
 	if os.Getenv(elsewhereVariable) != "" {

@@ -167,8 +167,8 @@ func (p place) dir() (fd int, base string, err error) {
 	return fd, base, err
 }
 
-// hold creates a placeholder. When it exists, hold increments the count of runs that use it. It returns false when the parent directory
-// does not exist.
+// hold creates a placeholder and counts the run as a user of it. When the placeholder already exists, hold only counts the run. It returns
+// false when the parent directory does not exist.
 func (g *guards) hold(at place, model *int) (held bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,8 +196,8 @@ func (g *guards) hold(at place, model *int) (held bool, err error) {
 	return true, nil
 }
 
-// occupy creates a placeholder. It binds a socket for the first placeholder of a run, the model. The others are hard links to the model,
-// because creating a hard link is ten times faster.
+// occupy creates a placeholder. The first placeholder of a run is a new socket, and occupy stores a file descriptor of it in model. The
+// later placeholders of the run are hard links to this socket, because creating a hard link is ten times faster.
 func occupy(dir int, base string, model *int) error {
 	text, isFile := filler(base)
 	if !isFile {
@@ -223,7 +223,7 @@ func occupy(dir int, base string, model *int) error {
 	return err
 }
 
-// socketAt opens the placeholder to which further placeholders will be links. It returns -1 when another process has replaced it.
+// socketAt opens the first placeholder of a run, to which the later ones become links. It returns -1 when another process has replaced it.
 func socketAt(dir int, base string) int {
 	fd, err := unix.Openat(dir, base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

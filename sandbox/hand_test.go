@@ -38,7 +38,7 @@ func handing(t *testing.T, do func(t *testing.T, r *sandbox.Runner, spec func(sc
 	}
 }
 
-// TestHanded checks that a process can read each text once, up to end of file, by descriptor or by path, and that it has no other
+// TestHanded checks that a process can read each text once, up to end of file, by file descriptor or by path, and that it has no other file
 // descriptor.
 func TestHanded(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
@@ -47,7 +47,7 @@ func TestHanded(t *testing.T) {
 			texts = append(texts, fmt.Sprintf("text-%d", i))
 		}
 		_, out := run(t, r, spec(`ls -xv /proc/self/fd; for i in {3..10}; do echo "$(cat <&$i),$(cat <&$i),$(cat /dev/fd/$i)"; done`, texts...))
-		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // Descriptor 11 is the directory that ls reads.
+		want := []string{"0 1 2 3 4 5 6 7 8 9 10 11"} // File descriptor 11 is the directory that ls reads.
 		for _, text := range texts {
 			want = append(want, text+",,")
 		}
@@ -71,7 +71,7 @@ func TestHanded(t *testing.T) {
 // end of a pipe remains open in the daemon or in the next process.
 func TestHandedUnread(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
-		run(t, r, spec("exit 0")) // This starts the helper, whose descriptors stay open and must not count below.
+		run(t, r, spec("exit 0")) // This starts the helper, whose file descriptors stay open and must not count below.
 		before := descriptors(t)
 		for _, text := range []string{"", "short", strings.Repeat("x", 1<<20)} {
 			exit, _ := run(t, r, spec("exit 7", text))
@@ -87,7 +87,7 @@ func TestHandedUnread(t *testing.T) {
 	})
 }
 
-// descriptors returns the number of descriptors of this process.
+// descriptors returns the number of open file descriptors of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
@@ -107,8 +107,8 @@ func TestHandedAtLength(t *testing.T) {
 	})
 }
 
-// The test checks that a text is read only once: a later process that inherits the descriptor finds it empty. Processes that do not inherit
-// it cannot find the text in /proc of the reader or of process 1.
+// The test checks that a text is read only once: a later process that inherits the file descriptor finds it empty. Processes that do not
+// inherit it cannot find the text in /proc of the reader or of process 1.
 func TestHandedIsForOne(t *testing.T) {
 	handing(t, func(t *testing.T, r *sandbox.Runner, spec func(string, ...string) sandbox.Spec) {
 		const text = "handed-to-one-process"
@@ -118,7 +118,7 @@ bash -c 'echo "child $(cat <&3)."'
 bash -c '[ -e /proc/self/fd/3 ] || echo closed
 cat /proc/'$$'/fd/3 /proc/'$$'/environ /proc/'$$'/cmdline | grep -ac hand""ed-to
 grep -ra hand""ed-to . $OWN' 3<&-`, text)
-		if s.Policy != nil && !s.Policy.Unsupervised { // Without a namespace, the process sees the /proc of the machine.
+		if s.Policy != nil && !s.Policy.Unsupervised { // Without a PID namespace, the process sees the /proc of the machine.
 			s.Env = append(s.Env, "OWN=/proc/1/fd/0 /proc/1/fd/3 /tmp /dev/shm")
 		}
 		_, out := run(t, r, s)

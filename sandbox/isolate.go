@@ -68,8 +68,8 @@ func openHelper(path string) (*os.File, error) {
 	return away(sealed)
 }
 
-// away duplicates file to a descriptor number above those that the helper receives. The helper is executed by its descriptor number, after
-// the received descriptors were moved to their numbers.
+// away duplicates file to a file descriptor with a number above those that the helper receives. The helper is executed through this
+// descriptor, after the received descriptors were moved to their numbers.
 func away(file *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, helper.SocketFD+1)
 	if err != nil {
@@ -96,7 +96,7 @@ func orderFile(o *helper.Order) (*os.File, error) {
 	return file, nil
 }
 
-// openInner creates the descriptors of process 1, except those of the command.
+// openInner creates the file descriptors of process 1, except those of the command.
 func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	o := r.order(&run.spec, run.tag)
 	o.Canary = run.canary

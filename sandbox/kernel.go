@@ -33,7 +33,8 @@ func adoptsOrphans() bool {
 	return errno == 0 && on != 0 || os.Getpid() == 1
 }
 
-// closeOnExec sets O_CLOEXEC on every descriptor above 2. Go opens files with it, but the daemon may have inherited descriptors without it.
+// closeOnExec sets O_CLOEXEC on every file descriptor above 2. Go opens files with this flag, but the daemon may have inherited file
+// descriptors without it.
 func closeOnExec() error {
 	if _, _, errno := syscall.RawSyscall(sysCloseRange, 3, ^uintptr(0)>>32, closeRangeCloexec); errno != 0 {
 		return errno
@@ -41,8 +42,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// awaitEnd waits until the child pid has ended, and does not reap it. So its number, which is also the number of its group and session,
-// cannot be used for another process while the run is cleaned up.
+// awaitEnd waits until the child process pid has ended, but does not reap it. Until the child is reaped, the kernel cannot give its number,
+// which is also the number of its group and session, to another process. So the number stays valid while the run is cleaned up.
 func awaitEnd(pid int) error {
 	for {
 		var info [16]uint64 // siginfo_t, unused

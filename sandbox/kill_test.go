@@ -309,7 +309,8 @@ func TestDoubtIsTold(t *testing.T) {
 // killed.
 func TestStrangerHoldsOutput(t *testing.T) {
 	dir := t.TempDir()
-	// While bash writes the file pids, its standard output is that file. So the other process waits before it opens the pipe.
+	// While bash writes the file pids, its standard output is that file and not the pipe. So the test starts the other process, which opens
+	// bash's standard output, only when the directory written exists.
 	spec := bash(dir, `echo $$ > pids; mkdir written; until [ -e held ]; do sleep 0.01; done; echo end`)
 	var out screen
 	spec.Output = out.output

@@ -34,7 +34,7 @@ type pipes struct {
 	rests    []rest // unwritten parts of the texts in Spec.Handed
 }
 
-// open returns the process's descriptors 0, 1 and 2. It stores the daemon's ends. After an error the caller must close both.
+// open returns the process's file descriptors 0, 1 and 2, and stores the daemon's ends. After an error the caller must close both.
 func (p *pipes) open(spec *Spec) ([]*os.File, error) {
 	var theirs []*os.File
 	if spec.Terminal != nil {
@@ -123,7 +123,8 @@ func feed(pipe *os.File, in io.Reader) {
 	pipe.Close()
 }
 
-// typeIn copies in to a terminal. Unlike a pipe, the terminal's descriptor also carries the output, so it is not closed at the end.
+// typeIn copies in to a terminal. It does not close the terminal at the end of in, because unlike a pipe for input, the terminal also
+// carries the output.
 func typeIn(terminal *os.File, in io.Reader) {
 	const ctrlD = "\x04"
 	if _, err := io.Copy(terminal, in); err == nil {
@@ -192,8 +193,8 @@ func (p *pipes) finish() []Process {
 	return holders
 }
 
-// holders returns the processes that have the other end of the stream open. They are reported and not killed, because the descriptor may
-// have been sent to a process outside the run.
+// holders returns the processes that have the other end of the stream open. They are reported and not killed, because the file descriptor
+// may have been sent to a process outside the run.
 func (s *stream) holders() []Process {
 	link := s.peer
 	if link == "" {

@@ -81,7 +81,7 @@ const (
 	// noDump is a core size limit of 1 byte. Unlike the limit 0, it also prevents the kernel from starting a core dump handler, which is a
 	// program that core_pattern names after a pipe sign.
 	noDump     = 1
-	leastFiles = 256 // The helper needs this many descriptors before it becomes the command.
+	leastFiles = 256 // The helper needs this many file descriptors before it becomes the command.
 )
 
 // DefaultProtected returns files from which other programs run code later, and files that contain credentials. Isolated processes may only

@@ -156,8 +156,8 @@ func describe(p process) Process {
 	return d
 }
 
-// send signals p and no other process. It opens a process descriptor first and then compares the start time. So it detects when another
-// process has the number now.
+// send signals p and no other process. It opens a file descriptor of the process (a pidfd) first and then compares the start time. So it
+// detects when another process has the number now.
 func send(p process, sig syscall.Signal) error {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {

@@ -80,8 +80,8 @@ func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why 
 
 const CanaryTag = "canary"
 
-// canaries is the maximum number of attempts. A canary may be killed by mistake: another daemon that takes over the journal ends the
-// processes of the previous daemon, and may take a canary for one of them.
+// canaries is the maximum number of canaries that are started until one reports all its results. A canary may be killed by mistake: another
+// daemon that takes over the journal ends the processes of the previous daemon, and may take a canary for one of them.
 const canaries = 3
 
 // A trial records what a canary could do.

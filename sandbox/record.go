@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// record contains what Sweep needs to know about a run when its daemon has died. Each file contains one record. When the daemon died while
-// it wrote a shorter record, the end of the older, longer record may follow.
+// record contains what Sweep needs to know about a run when its daemon has died. Each file contains one record. If the daemon died while it
+// overwrote a long record with a shorter one, the rest of the long record may follow the shorter one.
 type record struct {
 	Boot   string     `json:"boot"`
 	Daemon identity   `json:"daemon"`

@@ -29,8 +29,8 @@ var (
 	errHelperSilent = errors.New("does not answer") // Starting another helper would not help: the file system that blocks this one would block the other one too.
 )
 
-// A resident is the helper process that creates all isolated runs, one after the other. It starts with the first of them, and again after
-// it has ended. It keeps no state of a run.
+// A resident is the helper process that creates all isolated runs, one after the other. The Runner starts it for the first of these runs,
+// and starts a new one when the helper process has ended. The helper process keeps no state of a run.
 type resident struct {
 	turn chan struct{}  // holds one token; only the goroutine with the token creates a run
 	now  *helperProcess // used only by the goroutine with the token
@@ -196,8 +196,8 @@ func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	return nil
 }
 
-// reapStrays ends processes that a helper had created just before it was killed. They are in the helper's session: every process 1 that was
-// not told to begin, and perhaps one that was.
+// reapStrays ends processes that a helper had created just before it was killed. They are in the helper's session. These are all processes
+// 1 that the daemon has not allowed to begin, and perhaps one that it has.
 func (r *Runner) reapStrays(session int) error {
 	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
 		c, err := takeCensus()
@@ -304,12 +304,12 @@ func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid i
 	return nil
 }
 
-// send passes the descriptors of a run to the helper.
+// send passes the file descriptors of a run to the helper.
 func (c *helperProcess) send(files []*os.File) error {
 	fds := make([]int, 0, len(files))
 	for _, f := range files {
 		fd := int(f.Fd())
-		if err := unix.SetNonblock(fd, false); err != nil { // the receiver expects blocking descriptors
+		if err := unix.SetNonblock(fd, false); err != nil { // the receiver expects blocking file descriptors
 			return err
 		}
 		fds = append(fds, fd)

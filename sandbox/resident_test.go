@@ -304,7 +304,7 @@ func TestHelperLeaksNothing(t *testing.T) {
 	}
 	slack := map[string]int{"namespaces of net": runs / 3, "descriptors of this process": 10, "threads of the helper": 16} // the Go runtime may start a few threads
 	var grown string
-	for range 100 { // Waits, because namespaces end a little after their processes, and descriptors are closed a little after Run returns.
+	for range 100 { // Waits, because kernel namespaces end a little after their processes, and file descriptors are closed a little after Run returns.
 		grown = ""
 		for name, n := range held(t, helper) {
 			if n > before[name]+slack[name] {
@@ -342,7 +342,7 @@ func held(t *testing.T, helper int) map[string]int {
 		"descriptors of this process": count("/proc/self/fd"),
 		"mounts of the helper":        lines(fmt.Sprintf("/proc/%d/mountinfo", helper)),
 	}
-	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // other processes create namespaces too
+	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // other processes create kernel namespaces too
 		for line := range strings.Lines(string(slabs)) {
 			if f := strings.Fields(line); f[0] == "net_namespace" {
 				h["namespaces of net"], _ = strconv.Atoi(f[1])

@@ -76,8 +76,8 @@ func (r *Runner) startLoop() {
 	}
 }
 
-// start forks the process and starts the goroutines that attend it. After an error none of them runs. When handle is set after an error,
-// the process ran for a moment.
+// start forks the process and starts the goroutines that attend it. After an error none of these goroutines runs. When start returns an
+// error and run.handle is set, the process ran for a moment.
 func (r *Runner) start(ctx context.Context, run *run) error {
 	// Checked here, because the kernel reports a missing directory with the same error as a missing program.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
@@ -158,7 +158,7 @@ func (r *Runner) fork(ctx context.Context, run *run, files []*os.File) error {
 		Dir:   run.spec.Dir,
 		Env:   append(slices.Clip(run.spec.Env), TagVariable+"="+run.tag),
 		Files: files,
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.pipes.terminal != nil, Pdeathsig: syscall.SIGKILL}, // the controlling terminal is descriptor 0
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: run.pipes.terminal != nil, Pdeathsig: syscall.SIGKILL}, // the controlling terminal is file descriptor 0
 	}
 	handle, err := os.StartProcess(run.spec.Path, append([]string{run.spec.Path}, run.spec.Args...), attr)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestEnvironmentAndArguments(t *testing.T) {
 	}
 }
 
-// T40: a process gets no extra descriptor, even when the daemon has an inheritable one.
+// T40: a process gets no extra file descriptor, even when the daemon has an inheritable one.
 func TestDescriptors(t *testing.T) {
 	r := open(t)
 	fd, err := syscall.Open(t.TempDir(), syscall.O_RDONLY, 0)
@@ -83,7 +83,7 @@ func TestDescriptors(t *testing.T) {
 	}
 	defer syscall.Close(fd)
 	_, out := run(t, r, sandbox.Spec{Path: "/bin/ls", Args: []string{"/proc/self/fd"}, Dir: "/"})
-	if got := strings.Fields(out.read("stdout")); len(got) != 4 { // 3 is the directory that ls reads
+	if got := strings.Fields(out.read("stdout")); len(got) != 4 { // file descriptor 3 is the directory that ls reads
 		t.Errorf("descriptors %v", got)
 	}
 }

@@ -112,8 +112,8 @@ type Spec struct {
 	// Stdin is copied to the process. Nil means end of file at once. Run does not wait for a Read that blocks: its goroutine ends when the
 	// Read returns.
 	Stdin io.Reader
-	// Handed contains up to [MostHanded] texts. The process can read each text once, up to end of file, from descriptor 3 for the first
-	// text, 4 for the second, and so on. The texts appear in no argument, variable or file.
+	// Handed contains up to [MostHanded] texts. The process can read each text once, up to end of file, from file descriptor 3 for the
+	// first text, 4 for the second, and so on. The texts appear in no argument, variable or file.
 	Handed []string
 	// Terminal makes a pseudo-terminal of this size the controlling terminal and standard input, output and error. The output then has the
 	// stream name "pty". The end of Stdin is sent as Ctrl-D.

@@ -120,7 +120,7 @@ func (f *family) leftovers(c *census, records map[string]record, seeds []int) (m
 	c.spread(mine, seeds, may)
 	for _, rec := range records {
 		if _, ok := c.all[rec.Main.PID]; ok {
-			continue // The process is the main process of the run, which is found otherwise, or another process that has its number now.
+			continue // Either this is the main process of the run, which the code above has judged, or another process has the number now.
 		}
 		for _, pid := range c.sessions[rec.Main.PID] {
 			if p := c.all[pid]; rec.Main.PID != 0 && mine[pid].pid == 0 && may(p) && !p.dead() && p.start >= rec.Main.Start {

@@ -23,8 +23,8 @@ type Control struct {
 	run *run // set from the start of the run until its main process is reaped
 }
 
-// Resize changes the size of the run's terminal, and the kernel signals its foreground processes. It does nothing for a run without
-// terminal.
+// Resize changes the size of the run's terminal. The kernel then sends a signal to the foreground processes of the terminal. Resize does
+// nothing for a run without terminal.
 func (c *Control) Resize(s Size) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,8 @@ func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	if err = resize(ours, s); err != nil {
 		return nil, nil, err
 	}
-	// The other end is opened by descriptor and not by path, because /dev/pts of this mount namespace may be another instance.
+	// The other end is opened through the file descriptor and not by path, because /dev/pts of this mount namespace may be another
+	// instance.
 	var fd uintptr
 	err = control(ours, func(master uintptr) error {
 		var errno syscall.Errno
@@ -158,7 +159,7 @@ func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
 	})
 }
 
-// control calls do with the descriptor of f and keeps f in the poller.
+// control calls do with the file descriptor of f and keeps f in the poller.
 func control(f *os.File, do func(fd uintptr) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

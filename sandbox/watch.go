@@ -43,7 +43,8 @@ func (r *Runner) watchLoop() {
 	}
 }
 
-// watched returns the runs that only marks can identify. The other runs have a PID namespace.
+// watched returns the runs whose processes only marks can identify (see the package comment). The processes of the other runs are in a PID
+// namespace.
 func (r *Runner) watched() []*run {
 	return slices.DeleteFunc(r.runs.others(nil), func(run *run) bool { return run.supervised() })
 }

@@ -134,7 +134,7 @@ func (p *Pool) Get(l Limits) (*Group, error) {
 			return g, nil
 		}
 		p.discard(g)
-		if !used { // A used group may fail, because another program removed it or it holds more memory than the new limit. Then Get tries another group.
+		if !used { // A group that was used before may fail, because another program removed it, or because it holds more memory than the new limit. Then Get tries another group.
 			return nil, err
 		}
 	}

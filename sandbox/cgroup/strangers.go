@@ -11,13 +11,13 @@ import (
 // ofPool matches the names of groups of all owners. It captures the start time of the process that made the group.
 var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 
-// SweepStrangers removes empty groups of other owners, for example of a test, because these owners may never return. It returns their
-// number. It keeps groups younger than age, and groups whose maker still runs.
+// SweepStrangers removes empty groups of other owners, for example of a test, because these owners may never return. It returns the number
+// of removed groups. It keeps groups younger than age, and groups whose maker still runs.
 //
 // Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups first and
 // then calls lives, which must read all processes of the machine.
 //
-// When a daemon loses an empty group by mistake, it creates another one.
+// Removing a group that a daemon still needs does no harm: the daemon creates another one.
 func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {
 	found := map[string]uint64{}
 	for _, dir := range p.place.parents {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// build converts an order to a program.
+// build converts an order to a program, which is the list of system calls for the run.
 func (p *program) build(o *Order, args, env [][]byte) error {
 	own, err := o.workspace()
 	if err != nil {
@@ -49,7 +49,7 @@ func (p *program) build(o *Order, args, env [][]byte) error {
 	return nil
 }
 
-// namespaces adds the calls that process 1 makes in its new namespaces.
+// namespaces adds the calls that process 1 makes in its new kernel namespaces.
 func (p *program) namespaces(o *Order, own view) error {
 	l := p.at(&p.setup, "user namespace: identity")
 	uid, gid := os.Geteuid(), os.Getegid()
@@ -79,7 +79,7 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_BIND, s, at, len(at))
 	l.do(unix.SYS_LISTEN, s, 128)
 	l.do(unix.SYS_DUP3, s, namedFD, unix.O_CLOEXEC)
-	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr (length, level, type) and one descriptor
+	rights := words(20, unix.SOL_SOCKET|unix.SCM_RIGHTS<<32, namedFD) // struct cmsghdr (length, level, type) and one file descriptor
 	piece := words(uint64(p.keep([]byte("l"))), 1)                    // struct iovec
 	l.do(unix.SYS_SENDMSG, proxyFD, words(0, 0, uint64(p.keep(piece)), 1, uint64(p.keep(rights)), uint64(len(rights)), 0), unix.MSG_NOSIGNAL)
 	l.do(unix.SYS_CLOSE, namedFD)
@@ -93,7 +93,7 @@ type tree struct {
 	fd reg
 }
 
-// root adds the calls that build a new root file system and enter it.
+// root adds the calls that build a new root file system and make it the root of process 1.
 func (p *program) root(o *Order, own view) error {
 	l := p.at(&p.setup, "mounts: private")
 	l.do(unix.SYS_MOUNT, 0, "/", 0, unix.MS_REC|unix.MS_PRIVATE, 0)

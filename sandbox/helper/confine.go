@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namedFD is a descriptor number that a structure in memory must contain, so it is fixed. It is below 256, which is a common limit for
-// descriptors.
+// namedFD is a fixed file descriptor number. It is needed where a structure in memory contains a file descriptor, because the structure is
+// built before the descriptor is opened. The number is below 256, which is a common limit for file descriptors.
 const namedFD = 250
 
 // confine adds the calls by which the command's process restricts itself before it executes the command.

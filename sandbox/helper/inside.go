@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The code in this file runs after the clone, in a process with one thread and without a working Go runtime. It must not grow its stack,
-// allocate, take a lock, or write a pointer.
+// The code in this file runs after the clone, in a process with one thread and without a working Go runtime. This code must not grow its
+// stack, allocate, take a lock, or write a pointer.
 
 // perform makes the calls in order. It returns the index of the first that failed, or -1.
 //
@@ -59,7 +59,7 @@ func (p *program) tellFailure(kind Kind, step uint32, errno uintptr) {
 	p.tell(kind)
 }
 
-// inside is the whole life of process 1.
+// inside does everything that process 1 does, from its start to its end.
 //
 //go:nosplit
 //go:norace

@@ -13,8 +13,9 @@ import (
 // Main runs the helper and does not return. A program whose argument zero is [Name] must call it first.
 func Main() {
 	runtime.LockOSThread() // The cloned process has only the thread that called clone, so this goroutine must stay on its thread.
-	// Opens the low descriptors, so that descriptors that are opened later have numbers above those that process 1 uses. Existing
-	// descriptors are not replaced, because the runtime of a larger program may be opening its own meanwhile.
+	// Opens every free low descriptor, so that descriptors that are opened later get numbers above those of process 1. It replaces no open
+	// descriptor: when the helper is part of a larger program, such as the daemon, the Go runtime of that program may be opening
+	// descriptors at the same time.
 	for fd := 0; fd <= proxyFD; {
 		var err error
 		if fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
@@ -47,7 +48,7 @@ const (
 	programSize = 160 << 10 // memory in bytes for a program, without the contents of the order
 )
 
-// receive waits for the descriptors of a run. It returns none when the daemon has closed the socket.
+// receive waits for the file descriptors of a run. It returns none when the daemon has closed the socket.
 func receive() ([]int, error) {
 	data, control := make([]byte, 1), make([]byte, unix.CmsgSpace(4*(sentLeast+MostHanded+1)))
 	var n, size int
@@ -94,7 +95,8 @@ func launch(fds []int) (size int) {
 		p.refuse("order: "+err.Error(), 0)
 		return size
 	}
-	// All signals are blocked. Process 1 must not run the signal handlers of the Go runtime; it reads signals from a descriptor instead.
+	// All signals are blocked. Process 1 must not run the signal handlers of the Go runtime; it reads signals from a file descriptor
+	// instead.
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
 	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
@@ -127,7 +129,7 @@ func launch(fds []int) (size int) {
 	return size
 }
 
-// descriptors moves the descriptors of process 1 to their numbers and closes all others, including the helper's socket.
+// descriptors moves the file descriptors of process 1 to their fixed numbers and closes all others, including the helper's socket.
 func (p *program) descriptors(o *Order, fds []int, signals int) {
 	l := p.at(&p.setup, "descriptors")
 	l.do(unix.SYS_DUP3, fds[SentStatus], statusFD, 0)

@@ -33,27 +33,27 @@ const Name = "toold-sandbox"
 // Version is the version of Order and Message. A helper of another version refuses to work.
 const Version = 9
 
-// SocketFD is the descriptor from which a helper reads its orders. It is a packet socket; each packet carries the descriptors of one run,
-// in the order below. The helper ends when the socket is closed.
+// SocketFD is the file descriptor from which a helper reads its orders. It is a packet socket. Each packet carries the file descriptors of
+// one run, in the order below. The helper ends when the socket is closed.
 const SocketFD = 3
 
-// The index of each descriptor in a packet.
+// The index of each file descriptor in a packet.
 const (
 	SentOrder   = iota // an encoded Order
 	SentStatus         // pipe to which process 1 writes Messages
 	SentControl        // pipe from which process 1 reads Go and Signals; when it is closed, all processes of the run end
-	SentInput          // descriptor 0 of the command; its descriptors 1, 2 and the Handed ones follow
-	// sentLeast is the minimum number of descriptors in a packet. An Order with Proxy has one more after the Handed ones: a unix socket to
-	// which the helper sends the listener.
+	SentInput          // file descriptor 0 of the command; its file descriptors 1, 2 and the Handed ones follow
+	// sentLeast is the minimum number of file descriptors in a packet. A packet whose Order has a Proxy contains one more, after the Handed
+	// ones: a unix socket to which the helper sends the listener.
 	sentLeast = SentInput + 3
 )
 
-// MostHanded is how many descriptors a command can have besides the first three.
+// MostHanded is the maximum number of file descriptors that a command can have in addition to the first three.
 const MostHanded = 8
 
-// The number of each descriptor in process 1.
+// The number of each file descriptor in process 1.
 const (
-	handedFD  = 3                     // the first of the Handed descriptors, which have the same numbers as in the command
+	handedFD  = 3                     // the first of the Handed file descriptors, which have the same numbers as in the command
 	signalFD  = handedFD + MostHanded // signalfd that reports the end of children
 	statusFD  = signalFD + 1
 	controlFD = signalFD + 2
@@ -67,8 +67,8 @@ type Order struct {
 	Args     []string `json:"-"` // including the program name
 	Env      []string `json:"-"`
 	Dir      string   `json:"dir"`
-	Terminal bool     `json:"terminal"`         // descriptor 0 is a terminal and becomes the controlling terminal
-	Handed   int      `json:"handed,omitempty"` // number of further descriptors of the command, from 3 on
+	Terminal bool     `json:"terminal"`         // file descriptor 0 is a terminal and becomes the controlling terminal
+	Handed   int      `json:"handed,omitempty"` // number of further file descriptors of the command, from 3 on
 
 	// Namespaces creates user, PID, mount, IPC, UTS and cgroup namespaces, and the root that the fields below describe. Without it, only
 	// Landlock, the filter and the limits apply, on the machine's root.
@@ -99,8 +99,8 @@ type Limit struct {
 	Value    uint64 `json:"value"`
 }
 
-// A Canary replaces the command of a run and has exactly the same rights. It tries what the policy should prevent, and reports each try as
-// a Tried message, in the order of the fields.
+// A Canary replaces the command of a run and has exactly the same rights as the command would have. It tries what the policy should
+// prevent, and reports each try as a Tried message, in the order of the fields.
 type Canary struct {
 	Read  string `json:"read"`  // file to open
 	Write string `json:"write"` // file to create
@@ -201,7 +201,7 @@ func (s Signal) Encode() []byte {
 	return []byte{target, byte(s.Number)}
 }
 
-// fits returns an error when the order needs another number of descriptors.
+// fits returns an error when the order does not need exactly this number of file descriptors.
 func (o *Order) fits(descriptors int) error {
 	want := sentLeast + o.Handed
 	if o.Proxy > 0 {

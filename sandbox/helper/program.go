@@ -43,13 +43,13 @@ type program struct {
 	names []byte // names of the steps, nameLength bytes each
 	reg   [registers]uintptr
 	used  int
-	free  []reg // registers that can be used again, because their descriptors are closed
+	free  []reg // registers that can be used again, because the file descriptors in them are closed
 	kept  [][]byte
 	made  map[string]bool // directories created in the new root
 	// pinned contains the paths of the workspace that were mounted on themselves. The value is true for a read-only mount.
 	pinned map[string]bool
 
-	tellTo uintptr // descriptor for messages
+	tellTo uintptr // file descriptor to which messages are written
 	msg    Message
 	poll   [2]pollFD
 	now    unix.Timespec // the duration 0, for a poll that does not wait
@@ -63,7 +63,7 @@ type program struct {
 type canary struct {
 	tries   [tries][]op
 	hunger  []op // calls of the process that fills memory
-	daemons int  // number of processes that it leaves behind
+	daemons int  // number of processes that the canary leaves behind
 	watch   bool // The processes that the canary leaves behind end when the control pipe closes. Otherwise nothing would end them after the daemon was killed.
 }
 
@@ -114,7 +114,7 @@ func (l list) do(nr uintptr, args ...any) *op {
 	return &(*l.ops)[len(*l.ops)-1]
 }
 
-// open adds a call that returns a descriptor, and returns the register for it.
+// open adds a call that returns a file descriptor, and returns the register for the descriptor.
 func (l list) open(nr uintptr, args ...any) reg {
 	r := reg(l.p.used)
 	if n := len(l.p.free); n > 0 {
@@ -126,8 +126,8 @@ func (l list) open(nr uintptr, args ...any) reg {
 	return r
 }
 
-// close adds calls that close descriptors. Later calls may use their registers again, because calls are made in the order in which they
-// were added.
+// close adds calls that close the file descriptors in the registers fds. Calls that are added later may use these registers again, because
+// calls are made in the order in which they were added.
 func (l list) close(fds ...reg) {
 	for _, fd := range fds {
 		l.do(unix.SYS_CLOSE, fd)

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/proxy"
 )
 
-// The test checks that a request to a place that the policy does not list is refused in every form (T37, T48, T50).
+// The test checks that a request to a host and port that the policy does not list is refused, in every form of the request (T37, T48, T50).
 func TestT37RefusedPlaces(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
@@ -271,7 +271,8 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// The host receives the forwarded text. Go's HTTP parser must read it as one request to the same place, with no bytes left over.
+		// The host receives the forwarded text. Go's HTTP parser must read it as one request to the same host and port, with no bytes left
+		// over.
 		if _, err := netip.ParseAddr(host); err != nil && (host != strings.ToLower(host) || strings.ContainsAny(host, " %@:/\\_\x00")) {
 			t.Fatalf("host %q of %q", host, b)
 		}

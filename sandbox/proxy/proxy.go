@@ -152,7 +152,7 @@ func enter(ctx context.Context, room chan struct{}) bool {
 	}
 }
 
-// accept waits for a connection. When the process has no free descriptor, it waits for one.
+// accept waits for a connection. While the daemon has no free file descriptor, accept waits for one.
 func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
 	for {
 		conn, err := l.Accept()
