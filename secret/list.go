@@ -16,8 +16,8 @@ type State struct {
 	Backend string // file, env or command
 	Place   string // path of the file, name of the variable, or path of the program
 	Allow   []Allow
-	Read    time.Time // time of the last attempt to read it; zero means never
-	Problem error     // error of the last attempt; nil means success
+	Read    time.Time // time at which the secret was last read, with or without success; zero means never
+	Problem error     // error of the last read; nil means success
 }
 
 // errUnreadable replaces an error whose details must not be shown to the operator of a namespace.

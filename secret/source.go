@@ -28,7 +28,7 @@ type answer struct {
 	until time.Time
 }
 
-// seen is the result of the last attempt to read a value.
+// seen is the outcome of the last read of a value.
 type seen struct {
 	at  time.Time
 	err error
