@@ -75,7 +75,7 @@ func (a *Accepted) Describe(d *tool.Description, e tool.Effects) {
 	a.Kind, a.Title, a.Degraded, a.Assessment = d.Kind, d.Title, d.Degraded, e
 }
 
-// An Activity is a snapshot (Content) or a change of the last one (Patch, RFC 6902).
+// An Activity is a snapshot (Content), or a JSON Patch of RFC 6902 that changes the last snapshot (Patch).
 type Activity struct {
 	ID      string `json:"id"`
 	Type    string `json:"type,omitempty"`

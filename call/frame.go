@@ -40,7 +40,7 @@ type Frame struct {
 
 	Shared *Shared // Set when other watchers get the same frame.
 
-	BatchFinished *BatchFinished // no call of the batch can change any more, so the stream ends
+	BatchFinished *BatchFinished // each call of the batch has ended or waits for a decision, so the stream ends
 
 	TurnStarted  *TurnStarted
 	TurnMessage  *TurnMessage
@@ -55,7 +55,7 @@ type Gap struct {
 	Epoch     int64 // epoch of the next event
 }
 
-// A BatchFinished contains the calls of a batch at the end of a stream, when no call can change without a decision or at all.
+// A BatchFinished contains the calls of a batch at the end of a stream. Each of these calls has ended or waits for a decision.
 type BatchFinished struct {
 	BatchID string
 	Calls   []*Call  // In model order. A call that cannot be read has only its id.
@@ -68,7 +68,7 @@ type Shared struct {
 	form atomic.Value
 }
 
-// Form calls make on its first call, and returns that result on every call.
+// Form runs make only the first time, and returns the result of that run every time.
 func (s *Shared) Form(make func() any) any {
 	s.once.Do(func() { s.form.Store(make()) })
 	return s.form.Load()

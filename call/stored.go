@@ -29,7 +29,8 @@ var ErrStoredForm = errors.New("stored form not understood")
 // EncodeCall returns the stored form of a call. It fails for a time outside the years 1678 to 2261.
 func EncodeCall(c *Call) ([]byte, error) { return AppendCall(nil, c) }
 
-// AppendCall appends the result of EncodeCall to b. After an error it returns b, but may have overwritten bytes after its length.
+// AppendCall appends the result of EncodeCall to b. After an error it returns b unchanged, but it may have overwritten bytes between the
+// length and the capacity of b.
 func AppendCall(b []byte, c *Call) ([]byte, error) {
 	w := &wire{out: append(slices.Grow(b, roomFor(c)), storedVersion)}
 	start := w.open()

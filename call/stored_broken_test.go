@@ -158,7 +158,7 @@ func TestStoredFields(t *testing.T) {
 		{"a part beyond its end", [][]byte{text(7, "\x03\x05ab"), text(9, "behalf")}, nil},
 		{"a list beyond its end", [][]byte{text(16, "\x03ab"), text(17, "SYNC")}, nil},
 		{"a varint of 11 bytes", [][]byte{{34 << 1}, bytes.Repeat([]byte{0x80}, 10), {1}}, nil},
-		{"a key of 10 bytes", [][]byte{bytes.Repeat([]byte{0xff}, 9), {1}}, nil}, // All ones is the value that marks the end internally.
+		{"a key of 10 bytes", [][]byte{bytes.Repeat([]byte{0xff}, 9), {1}}, nil}, // Internally, a key of all ones marks the end of a record.
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func activityFields(w *wire, a *Activity) {
 	text(w, 4, &a.Patch)
 }
 
-// outputFields leaves out Bytes, because the stream's spool has them.
+// outputFields leaves out Bytes, because the spool has these bytes.
 func outputFields(w *wire, o *Output) {
 	text(w, 1, &o.Stream)
 	integer(w, 2, &o.Offset)

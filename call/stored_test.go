@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// fatal has the methods that tests and properties share.
+// fatal has the methods that ordinary tests and property tests share.
 type fatal interface {
 	Helper()
 	Fatalf(format string, args ...any)

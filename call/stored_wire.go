@@ -154,7 +154,7 @@ func (w *wire) sequenceAt(at, end int) int64 {
 	return fromZigzag(v)
 }
 
-// nanoseconds returns t in nanoseconds since 1970. It fails for a time that does not fit.
+// nanoseconds returns t in nanoseconds since 1970. It fails for a time that does not fit into 64 bits.
 func (w *wire) nanoseconds(t time.Time) int64 {
 	if s := t.Unix(); s <= math.MinInt64/int64(time.Second) || s >= math.MaxInt64/int64(time.Second) {
 		w.err = fmt.Errorf("time %v cannot be stored: it is not within the years 1678 to 2261", t)

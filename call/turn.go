@@ -28,9 +28,9 @@ type TurnFinished struct {
 	RunBlocked bool // a gate blocked the run
 }
 
-// A TurnOther is a call that the client answers.
+// A TurnOther is a call in a model's response that toold does not run. The client runs it and sends its result to the model.
 type TurnOther struct {
 	Index int
-	ID    string // of the model
+	ID    string // the model's id of the call
 	Type  string // the provider's type of the call
 }

@@ -45,7 +45,7 @@ type follower struct {
 	patience time.Duration
 	cursor   string // first the cursor to start from, later the last one received
 
-	pause func(ctx context.Context, d time.Duration) // waits between two attempts; ctx ends the wait
+	pause func(ctx context.Context, d time.Duration) // waits before the next try to connect; ctx ends the wait
 }
 
 const (

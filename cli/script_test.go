@@ -102,7 +102,7 @@ func (s *script) ListTools(ctx context.Context, _ *tooldv1.ListToolsRequest) (*t
 	return &tooldv1.ListToolsResponse{}, s.fails
 }
 
-// A run is one command line and its output.
+// A run is one execution of a command line in a test, with its output.
 type run struct {
 	code        int
 	out, err    string

@@ -15,7 +15,7 @@ const (
 	fastFormatBytes = 256 // Some formats of the library take time proportional to the square of the length.
 )
 
-// A fastBudget is the remaining part of these limits.
+// A fastBudget counts how many visits and pattern steps one fast check may still use.
 type fastBudget struct{ visits, patterns int64 }
 
 // surely reports whether v certainly matches the schema and the limits of [Schema.Validate]. When it returns false, the library decides.

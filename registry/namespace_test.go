@@ -75,7 +75,7 @@ func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	}
 }
 
-// T125: people and models confuse Bash and bash.
+// T125: a name that differs from a taken name only in case counts as taken, because people and models confuse Bash and bash.
 func TestT125NamesThatDifferInCaseAlone(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "builtin", makeTool(tool.Descriptor{ID: "bash", Aliases: []string{"Shell"}}))

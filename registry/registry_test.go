@@ -346,7 +346,7 @@ func TestWatch(t *testing.T) {
 		}
 		expect(change{Added: []string{"d"}, Removed: []string{"b"}, Changed: []string{"a"}})
 		hidden.Clear()
-		r.Refresh() // as after new rules
+		r.Refresh() // The daemon calls Refresh after its rules have changed.
 		expect(change{Added: []string{"secret"}})
 		cancel()
 		if _, open := <-changes; open {

@@ -26,8 +26,8 @@ type Action struct {
 	Queue string `json:"queue,omitempty"`
 
 	State ActionState `json:"-"`
-	// Due is the time from which a pending action may be tried. Zero means that the action waits: for the end of its batch or run, or in
-	// its queue.
+	// Due is the time from which a pending action may be tried. Zero means that the action waits for the end of its batch or run, or for a
+	// consumer of its queue.
 	Due      time.Time `json:"-"`
 	Position int64     `json:"-"` // position in the journal, set by the store
 	// Broken means that the stored row is damaged: only its id, its position and its state are known.

@@ -41,7 +41,7 @@ type DocumentLimits struct {
 	Total int64 // bytes of the documents of a scope
 }
 
-// deletedFor limits the deleted documents of a scope whose rows are kept: at most this many for each document that the scope may have.
+// deletedFor limits how many rows of deleted documents a scope keeps: at most 16 for each document that DocumentLimits.Count allows.
 const deletedFor = 16
 
 // A DocumentState is a stored document. A deleted document keeps its revision, so that two values of the document never have the same
@@ -140,7 +140,7 @@ func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
 	return notice, nil
 }
 
-// forbids returns the conflict of a command that cannot be applied, whatever its value.
+// forbids returns the conflict that prevents a command, whichever value the command would store.
 func (s *resolution) forbids(state *DocumentState, c *tool.Command) call.Conflict {
 	switch {
 	case c.Expected != nil && *c.Expected != state.current():

@@ -193,7 +193,7 @@ type Identity struct {
 	StoreID string
 	// Epoch counts the daemon starts on this store, from 1.
 	Epoch int64
-	// Moved means that the store is in another file or place than recorded: it is a copy or a restored backup.
+	// Moved means that the store's file or database is not the one that the store has recorded: the store is a copy or a restored backup.
 	Moved bool
 	// Clean means that the last daemon closed the store cleanly.
 	Clean bool

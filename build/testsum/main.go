@@ -10,7 +10,8 @@
 // final lines name it, with the end of its log and the row for docs/flaky.md, and the run passes. With -again=false every failed test fails
 // the run.
 //
-// Some failures fail the run at once: a data race, a panic, a leak, and a test of crashes, the store, a model, a promise or an attack.
+// Some failures fail the run at once, without running the test again: a data race, a panic and a leak. The failures of some tests do so
+// too: tests of crashes, of the store, of a promise or of an attack, and tests that compare the code with a reference model.
 //
 // The exit code is 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself failed. With -ci
 // it is also 1 when a test was skipped, because the landing check must run everything.

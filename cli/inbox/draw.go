@@ -22,7 +22,7 @@ type frame struct {
 	row, column int // cursor position; a negative row hides the cursor
 }
 
-// draw lays out the model. No line is wider than the terminal.
+// draw lays out the screen. No line is wider than the terminal.
 func (m *model) draw() frame {
 	f := frame{row: -1}
 	if m.tooSmall() {
@@ -172,7 +172,7 @@ func (m *model) said() []string {
 	return []string{text}
 }
 
-// places returns the scopes in which an approval can be kept, each with its key.
+// places returns the scopes in which an approval can be kept, each with the key to press for it.
 func (m *model) places() (all [][2]string) {
 	run := m.chosen().call.GetRun()
 	if id := run.GetRunId(); id != "" {

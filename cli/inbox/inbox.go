@@ -59,7 +59,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return s.loop()
 }
 
-// session is the state of one Run. Only the loop uses model and terminal. Other goroutines send it functions to run.
+// session is the state of one Run of the inbox. Only the goroutine that runs loop uses the fields model and terminal. Other goroutines send
+// functions to that goroutine, which runs them.
 type session struct {
 	cfg    Config
 	ctx    context.Context
@@ -184,7 +185,7 @@ func (s *session) post(news func()) {
 	}
 }
 
-// decide sends the model's decision in the background, so that the user can continue.
+// decide sends the user's decision about the chosen ticket in the background, so that the user can continue meanwhile.
 func (s *session) decide() {
 	m, e, d := s.m, s.m.chosen(), s.m.decision
 	if m.form != nil && len(m.form.words) > 0 {

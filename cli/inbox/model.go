@@ -22,7 +22,7 @@ const (
 	keeping                // asks for the scope in which to keep an approval
 )
 
-// request is the action that a key requests from the session.
+// request is the action that a pressed key requests from the inbox.
 type request int
 
 const (
@@ -44,7 +44,7 @@ type entry struct {
 
 func (e *entry) id() string { return e.call.GetSuspension().GetSuspensionId() }
 
-// model is the state of the screen and what keys do to it. It performs no I/O.
+// model holds the state of the screen, and changes it when the user presses a key. It performs no I/O.
 type model struct {
 	view          show.View
 	width, height int

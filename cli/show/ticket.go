@@ -13,7 +13,7 @@ func (v View) Ticket(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + v.ticketFields(c, s) + v.ticketBody(s, "approve --remember NUMBER")
 }
 
-// Question formats a ticket that starts with what would run, so that the first screen shows what an approval allows.
+// Question formats a ticket that begins with the action that the call would perform. The first screen then shows what an approval allows.
 func (v View) Question(c *tooldv1.Call, s *tooldv1.Suspension) string {
 	return v.ticketHead(s) + strings.TrimPrefix(v.ticketBody(s, "a, then the number"), "\n") + "\n" + v.ticketFields(c, s)
 }

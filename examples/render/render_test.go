@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool/tooltest"
 )
 
-// farm finishes a job at the third look.
+// farm finishes a job when its state is read for the third time.
 type farm struct{ looks int }
 
 func (f *farm) Start(context.Context, string) (string, error) { return "job-7", nil }

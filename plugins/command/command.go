@@ -32,7 +32,7 @@ type Starter interface {
 	Run(ctx context.Context, p Process) (Exit, error)
 }
 
-// A Process is one run of a hook's program.
+// A Process describes one process that runs a hook's program.
 type Process struct {
 	Path   string
 	Args   []string

@@ -34,8 +34,8 @@ const Name = "notify"
 // A Config configures a notifier.
 type Config struct {
 	Targets []Target
-	// Resolve returns the secret for a target's Reference, in the format of a secret file. It is called before each attempt; when it
-	// returns an error, the attempt fails. Required when a target has a Reference.
+	// Resolve returns the secret for a target's Reference, in the format of a secret file. It is called each time before a letter is sent.
+	// When it returns an error, the letter is not sent and is tried again later. Required when a target has a Reference.
 	Resolve func(ctx context.Context, target, reference string) (string, error)
 	// Dial connects to receivers. Nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -58,7 +58,7 @@ type Outbox interface {
 // A Letter is one notification for one target.
 type Letter struct {
 	Namespace string
-	ID        string // unique ID, the same for all attempts
+	ID        string // unique ID, the same each time the letter is sent
 	CallID    string
 	Position  int64 // higher for later letters
 	Created   time.Time
@@ -144,8 +144,8 @@ func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	}
 }
 
-// Run delivers letters until ctx is done. Then it waits up to a second for the answers to running attempts. The next daemon sends the
-// letters without an answer again.
+// Run delivers letters until ctx is done. Then it waits up to a second for answers to the letters that it has sent. The next daemon sends
+// the letters without an answer again.
 func (n *Notifier) Run(ctx context.Context, outbox Outbox, log *zap.Logger) error {
 	type running struct {
 		stop  context.CancelFunc
@@ -196,11 +196,11 @@ func (n *Notifier) names() (names []string) {
 	return names
 }
 
-// Stats counts the letters and attempts of a target.
+// Stats counts the letters of a target, and the attempts to send them.
 type Stats struct {
 	Target    string
 	Delivered int64 // accepted letters
-	Failed    int64 // failed attempts
+	Failed    int64 // failed attempts to send a letter
 	Dead      int64 // dead letters
 	Waiting   int   // letters in memory that are not delivered or dead yet; more may be stored
 	Gone      bool  // the receiver answered 410 Gone

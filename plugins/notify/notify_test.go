@@ -191,8 +191,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The test checks that a daemon that ends waits for the answers to running attempts, so that those letters are not sent again. A receiver
-// that does not answer delays the end only briefly.
+// The test checks that a daemon that ends waits for the answers to letters that it has sent, so that those letters are not sent again. A
+// receiver that does not answer delays the end only briefly.
 func TestEndHearsAnswers(t *testing.T) {
 	arrived, answers := make(chan struct{}, 1), make(chan struct{})
 	r := receive(t, func(http.ResponseWriter, *http.Request, int, got) { arrived <- struct{}{}; <-answers })
@@ -246,12 +246,12 @@ func TestAReceiverThatHangs(t *testing.T) {
 	}
 }
 
-// The test checks that only the status decides whether an attempt succeeded, even when the body never ends. No status at the deadline is a
+// The test checks that only the status decides whether a letter was accepted, even when the body never ends. No status at the deadline is a
 // failure.
 func TestEndlessAnswers(t *testing.T) {
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, _ got) {
 		if n == 1 {
-			<-req.Context().Done()      // ends with the attempt
+			<-req.Context().Done()      // ends when the client gives up the request
 			panic(http.ErrAbortHandler) // a plain return would answer 200, possibly before the client notices its deadline
 		}
 		for req.Context().Err() == nil {

@@ -19,7 +19,7 @@ const (
 	window = 256
 	// readEvery is the interval at which a queue reads the outbox even if Wake was not called.
 	readEvery = 15 * time.Second
-	// leastAttempts is the minimum number of attempts before a letter becomes dead, even when it is old, because the daemon may have been
+	// leastAttempts is how often a letter is sent at least before it becomes dead, even when it is old, because the daemon may have been
 	// down for days.
 	leastAttempts = 5
 	// settleTime is the time limit of one write to the outbox after ctx is done.
@@ -46,7 +46,7 @@ type queue struct {
 	after   int64      // position of the last letter read
 	flying  int
 	rest    time.Time // nothing is sent before this time
-	broken  bool      // the last attempt failed
+	broken  bool      // sending a letter failed the last time
 }
 
 // waiting is a letter in memory.
@@ -57,7 +57,7 @@ type waiting struct {
 	failures int
 	hurried  int // number of times that the success of another letter made this one be sent earlier
 	due      time.Time
-	stop     context.CancelFunc // cancels the running attempt
+	stop     context.CancelFunc // cancels the request that sends the letter
 	taken    bool               // accepted by the receiver, but not settled in the outbox yet
 }
 
@@ -136,7 +136,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 	}
 }
 
-// launch starts the attempts that are due, as far as there are free slots. It returns the time until the next one is due.
+// launch begins to send the letters that are due, as far as there are free slots. It returns the time until the next letter is due.
 func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGroup) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -154,7 +154,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 		due := w.due
 		switch {
 		case q.gone.Load() && !w.taken:
-			due = now // The letter becomes a dead letter at once, without another attempt.
+			due = now // The letter becomes a dead letter at once. It is not sent again.
 		case q.rest.After(due) && !w.taken:
 			due = q.rest
 		}
@@ -163,7 +163,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 			continue
 		}
 		if q.flying == q.target.AtOnce {
-			break // the end of an attempt wakes the queue
+			break // the queue is woken when a sent letter was answered or has failed
 		}
 		own, stop := context.WithCancel(ctx)
 		w.stop = stop
@@ -176,7 +176,7 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 	return wait
 }
 
-// attempt makes one attempt to send a letter and settles the result.
+// attempt sends a letter once and settles the result.
 func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	defer func() {
 		q.mu.Lock()
@@ -193,7 +193,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	default:
 		got := q.send(ctx, outbox, &w.Letter)
 		if got.err != nil && ctx.Err() != nil {
-			return // The attempt does not count as a failure of the receiver.
+			return // This does not count as a failure of the receiver.
 		}
 		if got.kept {
 			q.mu.Lock()
@@ -221,7 +221,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	q.drop(w)
 }
 
-// heard records the result of an attempt. When the letter becomes a dead one, it returns the reason.
+// heard records the result of sending a letter once. When the letter becomes a dead one, it returns the reason.
 func (q *queue) heard(w *waiting, got answer) (failed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -296,7 +296,7 @@ func (q *queue) drop(gone *waiting) {
 	}
 }
 
-// forget removes the letters of calls and cancels their attempts.
+// forget removes the letters of calls and cancels the requests that send them.
 func (q *queue) forget(calls map[call.Key]bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -43,7 +43,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { p.once.Do(func() { close(p.conns) }); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// onSchedule runs a notifier and its receiver with a fake clock. at returns the times of the attempts since the start.
+// onSchedule runs a notifier and its receiver with a fake clock. at returns the times at which a letter was sent, counted from the start.
 func onSchedule(t *testing.T, answer func(w http.ResponseWriter, n int), run func(o *outbox, n *notify.Notifier, at func() []time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
 		began, p := time.Now(), &pipes{conns: make(chan net.Conn)}
@@ -105,7 +105,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// The test checks that after a long downtime an expired letter still gets a few attempts.
+// The test checks that after a long downtime an expired letter is still sent a few times.
 func TestOldLetters(t *testing.T) {
 	fails := func(w http.ResponseWriter, n int) {
 		if n < 5 {

@@ -63,14 +63,14 @@ func thisMachine(_, address string, _ syscall.RawConn) error {
 	return err
 }
 
-// An answer is the result of an attempt.
+// An answer is the result of sending a letter once.
 type answer struct {
 	err  error         // nil when the receiver accepted the letter
 	rest time.Duration // delay that the receiver requests
 	kept bool          // nothing was sent, because another daemon may own the letter
 }
 
-// send makes one attempt.
+// send sends a letter once.
 func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, q.target.Timeout)

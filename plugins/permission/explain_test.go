@@ -133,7 +133,7 @@ func TestWarningsOfTypes(t *testing.T) {
 		`e = "fast"`: "", `e = "fasst"`: `e is one of "fast", "slow"`, `e ~ "f*"`: "", `e !~ "x*"`: `e !~ "x*" always holds`, `e =~ "^x"`: "never holds", `c = "3.0"`: "", `c = "4"`: "c is 3",
 		`or = "true"`: "", `or = "7"`: "", `or = "x"`: "or is an integer or true or false", `and = "7"`: "", `and = "x"`: "and is an integer or null",
 		`open.k = "true"`: "", `open.k = "x"`: "open.k is true or false", `re.a = "x"`: "", `pair[0] = "x"`: "", `pair[1] = "x"`: "pair[1] is an integer", `pair[*] = "x"`: "",
-		`path = "a"`: "", // paths are compared in several readings
+		`path = "a"`: "", // a path is compared in several forms
 		`gone = "x"`: "names the argument gone, which none of its tools has (typed)",
 	} {
 		for _, action := range []string{"allow", "deny"} {

@@ -19,7 +19,8 @@ type modes map[string]string
 
 func (m modes) Modes(_, run, thread string) (ofRun, ofThread string) { return m[run], m[thread] }
 
-// A modelRule is a simplified rule: a glob for the ID, an optional condition on the member p, and an optional tier.
+// A modelRule is a simplified rule for the reference implementation naive: a glob for the ID, an optional condition on the member p, and an
+// optional tier.
 type modelRule struct {
 	name, action, id, value string
 	tier                    string
@@ -65,8 +66,8 @@ func moreSpecific(a, b modelRule) int {
 	return slices.Compare(rank(b), rank(a))
 }
 
-// naive decides as the documentation describes it: a block anywhere, the nearest deny, else the nearest layer that names the call. In that
-// layer, ask always beats ask beats allow. The nearest layer comes first in layers.
+// naive is a simple reference implementation that decides as the documentation describes it: a block anywhere, the nearest deny, else the
+// nearest layer that names the call. In that layer, ask always beats ask, and ask beats allow. The nearest layer comes first in layers.
 func naive(layers [][]modelRule, id, value string, tier tool.Tier) (action, rule string) {
 	most := func(rules []modelRule, action string) *modelRule {
 		var held []modelRule

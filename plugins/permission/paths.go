@@ -20,7 +20,7 @@ type forms struct {
 	sent     []string // the text as the client sent it; only restricting rules use this form
 }
 
-// formsOf returns the readings of the text at a place.
+// formsOf returns the forms of the text at a place.
 func (s *subject) formsOf(at place, text string) forms {
 	sent := [2]string{text, withoutDetours(text)}
 	if s.paths == nil || !s.isPath(at) || len(text) > maxPath || schemed(text) {
@@ -48,7 +48,7 @@ func (s *subject) isPath(at place) bool {
 	return ends(name, pathNames...)
 }
 
-// all reports whether holds is true for every reading of at least one family.
+// all reports whether holds is true for every form of at least one family.
 func (f *forms) all(holds func(string) bool) bool {
 	for _, family := range f.families {
 		if holds(family[0]) && holds(family[1]) {
@@ -58,7 +58,7 @@ func (f *forms) all(holds func(string) bool) bool {
 	return false
 }
 
-// some reports whether holds is true for any reading.
+// some reports whether holds is true for any form.
 func (f *forms) some(holds func(string) bool) bool {
 	for _, family := range f.families {
 		if holds(family[0]) || holds(family[1]) {

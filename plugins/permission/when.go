@@ -203,7 +203,8 @@ func (s *subject) namesFile() bool {
 	return false
 }
 
-// reads returns the cleaned and the link-free reading of an argument that is a path in the workspace. It returns nil for other arguments.
+// reads returns two forms of an argument that is a path in the workspace: cleaned, and with all links followed. It returns nil for other
+// arguments.
 func (s *subject) reads(name, text string) []string {
 	if f := s.formsOf(place{{name: name}}, text); len(f.sent) > 0 {
 		return f.families[0][:]
@@ -269,8 +270,8 @@ func (a *activation) ResolveName(name string) (any, bool) {
 	return variables[i].of(a.s.in), true
 }
 
-// arguments returns the arguments of the call, with the current simple command instead of the whole command, and with the current reading
-// of paths.
+// arguments returns the arguments of the call, with the current simple command instead of the whole command, and with paths in the form
+// that the field reading selects.
 func (a *activation) arguments() map[string]any {
 	value := a.s.in.Arguments.Value()
 	if value == nil {

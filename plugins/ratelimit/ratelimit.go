@@ -1,4 +1,4 @@
-// Package ratelimit refuses calls when there are too many in a time.
+// Package ratelimit refuses calls when there are too many in a period.
 //
 // It is a [hook.Admit], so the engine asks it once for each attempt, after the gates, and DescribeCall does not ask it. Each [Limit] has a
 // token bucket for every combination of the properties by which it counts. When several limits apply to a call, the call takes a token from

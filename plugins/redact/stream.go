@@ -42,8 +42,8 @@ func (s *Stream) End() []byte {
 // A scanner removes values and tokens.
 type scanner struct {
 	r *Redactor
-	// b contains some bytes that are already published, which are needed for the text before a credential. The bytes from index look on are
-	// retained.
+	// b begins with bytes that are already published. The scanner keeps them to find the text before a credential. The bytes from index
+	// look on are retained.
 	b    []byte
 	look int
 
@@ -51,7 +51,7 @@ type scanner struct {
 	run     *token // the token that may continue with the next byte
 	runs    *[256]bool
 	end     pemEnd
-	length  int // of the run
+	length  int // bytes of this token so far
 	changed bool
 }
 
@@ -109,7 +109,7 @@ func (s *scanner) skip(i int) int {
 	return i
 }
 
-// goOn adds the byte at i to the run of a token, or ends the run before it. It returns the end of the covered bytes.
+// goOn adds the byte at i to the current token, or ends the token before that byte. It returns the end of the covered bytes.
 func (s *scanner) goOn(i int) int {
 	c := s.b[i]
 	s.length++

@@ -115,8 +115,9 @@ func (t *token) match(b []byte) (n int, more bool) {
 	return enough(len(t.anchor)+n, len(b), n, t.least)
 }
 
-// enough decides whether a run of n bytes is long enough for a token. The run ends at end in a text of length size. enough returns end when
-// it is, and 0 otherwise. more reports that the run may continue after the text.
+// enough decides whether n consecutive bytes are enough for a token that needs at least least. They end at the index end of a text with
+// size bytes. enough returns end when n is large enough, and 0 otherwise. The second result reports that the token may continue after the
+// text.
 func enough(end, size, n, least int) (int, bool) {
 	switch {
 	case n >= least:

@@ -57,7 +57,7 @@ type Config struct {
 	// means that no other daemon can own it.
 	Own        func(context.Context) error
 	Documents  []external.DocumentKey
-	Deadline   time.Duration // time limit of one filter step; 0 means 5 s. The engine limits the time of the other kinds
+	Deadline   time.Duration // time limit of one filter step; 0 means 5 s. The engine limits the time of the other kinds of hooks
 	AtOnce     int           // maximum number of concurrent questions; 0 means 64
 	MaxMessage int           // maximum size of an answer in bytes; 0 means 1 MiB
 	Log        *zap.Logger   // nil disables logging

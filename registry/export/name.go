@@ -58,7 +58,7 @@ func (r nameRule) names(ids []string) map[string]string {
 
 func (r nameRule) cut(id string, taken map[string]bool) string {
 	clean := r.clean(id)
-	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // A second round is needed only when somebody created ids that collide on purpose.
+	for sum := sha256.Sum256([]byte(id)); ; sum = sha256.Sum256(sum[:]) { // A second round is needed only when an attacker created ids that collide.
 		digest := hex.EncodeToString(sum[:])
 		for digits := 8; digits < 32; digits++ {
 			if name := clean[:min(len(clean), r.most-1-digits)] + "_" + digest[:digits]; !taken[name] {

@@ -99,7 +99,7 @@ func events(frames iter.Seq2[*tooldv1.Frame, error]) iter.Seq2[*tooldv1.CallEven
 	}
 }
 
-// pauses computes the growing pauses between attempts to reach a daemon.
+// pauses computes the growing pauses between tries to reach a daemon.
 type pauses struct {
 	patience time.Duration
 	last     time.Duration

@@ -39,7 +39,8 @@ func Take(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// inheritedFor is how long flock waits for a lock that only a child of a dead owner can still hold.
+// inheritedFor is how long flock waits when the owner of the lock has died. A child process that inherited the lock may hold it for that
+// long.
 const inheritedFor = 2 * time.Second
 
 // flock takes the lock. If the last owner was killed while it was starting a child process, the child holds the lock until it executes its

@@ -29,8 +29,8 @@ type Plan struct {
 	Ops        []*Op
 	Durability store.Durability // the strongest durability that an op of the group asks for
 
-	// These lists say what the plan must know. The Database fills the maps of the same names from the journal. It leaves out keys that are
-	// not in the journal.
+	// These lists name the data that the plan needs. The Database reads it from the journal into the maps Calls, Decisions, Documents and
+	// Usage. It leaves out keys that are not in the journal.
 	AskCalls     []call.Key
 	AskDecisions []Name
 	AskDocuments []Document

@@ -41,7 +41,8 @@ type Database interface {
 	// Query runs a statement inside the open transaction and calls row with each row. SQLite numbers the parameters $1, $2, … in the order
 	// in which the text first uses them.
 	Query(ctx context.Context, text string, row func(rows.Row) error, args ...any) error
-	// Row reads a call inside the open transaction, and gives it a row of its own in the table calls. Errors: ErrNotFound, ErrTrimmed.
+	// Row reads a call inside the open transaction. If the call is stored in a pack with other calls, Row first moves it to a separate row
+	// of the table calls. Errors: ErrNotFound, ErrTrimmed.
 	Row(ctx context.Context, key call.Key) (rows.Call, error)
 }
 

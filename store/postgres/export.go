@@ -23,7 +23,7 @@ func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := target.connect(ctx, func(p map[string]string) { // The session may be idle for long, because the other store may write slowly.
+	conn, err := target.connect(ctx, func(p map[string]string) { // The database session may be idle for long, because the other store may write slowly.
 		p["idle_in_transaction_session_timeout"] = "0"
 		delete(p, "enable_seqscan") // The export reads whole tables.
 	})

@@ -23,7 +23,7 @@ func Import(ctx context.Context, url string, from rows.Tables) (done []rows.Impo
 	if err != nil {
 		return nil, err
 	}
-	conn, err := target.connect(ctx, func(p map[string]string) { // The session may be idle for long, because the other store may read slowly.
+	conn, err := target.connect(ctx, func(p map[string]string) { // The database session may be idle for long, because the other store may read slowly.
 		p["idle_in_transaction_session_timeout"] = "0"
 	})
 	if err != nil {
@@ -47,7 +47,7 @@ func Import(ctx context.Context, url string, from rows.Tables) (done []rows.Impo
 	return done, err
 }
 
-// lockWithin is how long the lock is tried: when an owner has just stopped, the server frees its lock a moment later.
+// lockWithin is how long Import tries to take the lock. When an owner has just stopped, the server frees the owner's lock a moment later.
 const lockWithin = 2 * time.Second
 
 func lock(ctx context.Context, conn *pgx.Conn, target *target) error {
@@ -180,7 +180,8 @@ func convert(values []any, types []string) error {
 	return nil
 }
 
-// importMeta writes the identity of the copy and marks it as moved to another place.
+// importMeta gives the new store the identity of the store that it was copied from, and marks the new store as moved. A daemon that starts
+// on it then holds the unfinished calls.
 func importMeta(ctx context.Context, tx pgx.Tx, from rows.Tables) error {
 	id, err := rows.Identity(ctx, from)
 	if err == nil {

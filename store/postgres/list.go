@@ -28,7 +28,7 @@ type conditions struct {
 	args []any
 }
 
-// add adds a condition. In text, %s is the place of the argument.
+// add adds a condition. %s in text stands for the argument.
 func (c *conditions) add(text string, arg any) {
 	c.args = append(c.args, arg)
 	c.text = append(c.text, fmt.Sprintf(text, fmt.Sprint("$", len(c.args))))

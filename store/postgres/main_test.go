@@ -66,8 +66,8 @@ func open(t testing.TB, cfg postgres.Config) *postgres.Store {
 	return s
 }
 
-// wantBeside compares the tables statuses and ended with the table calls. It is called after every test. It does nothing when the server no
-// longer runs.
+// wantBeside checks that the tables statuses and ended match the table calls. It is called after every test. It does nothing when the
+// server no longer runs.
 func wantBeside(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -15,8 +15,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// selectPlace returns the place of a journal: its server, timeline, database and schema. A dump that was loaded into another database has
-// another place. So has a server that was restored to an earlier time.
+// selectPlace selects the location of a journal: its server, timeline, database and schema. The location changes when a dump is loaded into
+// another database, and when a server is restored to an earlier time.
 const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_system()) || ' ' || (SELECT timeline_id::text FROM pg_control_checkpoint())
 	|| ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || ' ' || to_regnamespace($1)::oid::text,
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
@@ -74,7 +74,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 // A predecessor describes the previous owner.
 type predecessor struct {
 	Clean   bool // the previous owner closed the store cleanly
-	Moved   bool // The journal was in another place before. Either its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
+	Moved   bool // The location of the journal has changed. Either its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
 	Holding bool // The previous owner stopped during its own hold, in which it ignored the attempts of the owner before it.
 	Lease   time.Duration
 	Home    string
@@ -103,8 +103,8 @@ func (s *Store) home() (string, error) {
 	return fmt.Sprintf("%s %d %d", strings.TrimSpace(string(b)), at.Dev, at.Ino), nil
 }
 
-// Acknowledge records the current place as the store's place, after an operator has released the calls of a copied store. Until then, every
-// start reports the store as moved.
+// Acknowledge records the current location as the store's location, after an operator has released the calls of a copied store. Until then,
+// every start reports the store as moved.
 func (s *Store) Acknowledge() error {
 	err := s.write(func(ctx context.Context, w *writer) error {
 		var here string

@@ -16,8 +16,8 @@ var errTaken = errors.New("another daemon has taken over the journal")
 // standbyEvery is how often a standby checks whether the journal is free.
 const standbyEvery = 250 * time.Millisecond
 
-// An owner holds the advisory lock of a journal on its own connection. When the connection is silent for Config.SessionTimeout, the
-// server ends the session and frees the lock.
+// An owner holds the advisory lock of a journal on its own connection. When the connection is silent for Config.SessionTimeout, the server
+// ends the database session and frees the lock.
 type owner struct {
 	s      *Store
 	conn   *pgx.Conn // nil while the connection is lost

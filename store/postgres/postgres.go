@@ -60,8 +60,8 @@ type Config struct {
 	Start time.Duration
 	// Kill is how long the daemon needs to end all attempts after the store has stopped. Zero means 5 s.
 	Kill time.Duration
-	// Hold is how long a daemon leaves the attempts of its predecessor alone ([Store.Hold]). It must be at least 1.1 × (Lease + Kill).
-	// Zero means 40 s, or that minimum when it is longer.
+	// Hold is how long a daemon ignores the attempts of its predecessor ([Store.Hold]). It must be at least 1.1 × (Lease + Kill). Zero
+	// means 40 s, or that minimum when it is longer.
 	Hold time.Duration
 	// Waiting is called once with the name of the owner when another daemon owns the journal. Open continues to wait.
 	Waiting func(holder string)

@@ -89,7 +89,7 @@ func (t *target) String() string {
 	return fmt.Sprintf("schema %s of database %s on %s", t.schema, t.config.Database, t.config.Host)
 }
 
-// connect opens a connection and checks that the server is safe to write to. edit may change the session's parameters.
+// connect opens a connection and checks that the server is safe to write to. edit may change the parameters of the database session.
 func (t *target) connect(ctx context.Context, edit func(map[string]string)) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()

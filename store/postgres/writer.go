@@ -21,7 +21,7 @@ type writer struct {
 	s *Store
 
 	conn     *pgx.Conn // nil while the connection is lost
-	pid      uint32    // backend pid of the session that was lost, or 0
+	pid      uint32    // backend pid of the lost database session, or 0
 	groups   int64     // number of committed groups
 	position int64     // the newest assigned position
 	states   stateCache
@@ -184,7 +184,7 @@ func (w *writer) Commit(ctx context.Context, p *group.Plan) error {
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.SeverityUnlocalized == "ERROR" { // The server reports that it did not commit.
-		if w.covered && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // A known id exists, an id was trimmed, or the epoch or a setting of the server has changed.
+		if w.covered && slices.Contains([]string{"23505", "22012", "23502"}, pg.Code) { // These codes mean: an id that was assumed to be new exists or was trimmed, or the epoch or a setting of the server has changed.
 			return errMustRead
 		}
 		return wrapError(err)

@@ -48,7 +48,7 @@ type Fingerprint struct {
 	sum  uint64
 }
 
-// NewFingerprints returns two empty fingerprints, of which equal rows make equal ones.
+// NewFingerprints returns two empty fingerprints. They become equal when the same rows are added to both.
 func NewFingerprints() (written, read Fingerprint) {
 	written.seed = maphash.MakeSeed()
 	return written, written
@@ -81,7 +81,8 @@ func (f *Fingerprint) Add(values []any) {
 	f.sum += h.Sum64()
 }
 
-// Compare returns the number of written rows, or an error when other rows were read back.
+// Compare compares f, the fingerprint of the written rows, with the fingerprint of the rows that were read back. It returns the number of
+// rows, or an error when the fingerprints differ.
 func (f Fingerprint) Compare(read Fingerprint) (int64, error) {
 	if f != read {
 		return 0, fmt.Errorf("the copy differs from what was written: read back %d of %d rows", read.rows, f.rows)

@@ -19,7 +19,7 @@ import (
 
 const (
 	trash = "trash" // directory for removed call directories
-	gone  = "gone"  // name that a call directory gets when it is removed, inside a temporary directory of its own
+	gone  = "gone"  // name of a removed call directory inside its temporary directory
 	owner = "call"  // file that names the owner of a call directory
 )
 

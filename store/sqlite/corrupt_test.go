@@ -288,8 +288,8 @@ func TestP4FeedNamesDamagedRows(t *testing.T) {
 	}
 }
 
-// TestP4NarrowFeedsNameDamagedRows (P4, P9) checks the feeds of a run, a thread and a caller. Each reports all of its damaged calls, also
-// those in packs, and no damaged call of others. There are many calls of others in between.
+// TestP4NarrowFeedsNameDamagedRows (P4, P9) checks the feeds of a run, a thread and a caller. Each feed reports all of its damaged calls,
+// also those in packs, and no damaged call that is outside the feed. Many calls outside the feed are stored in between.
 func TestP4NarrowFeedsNameDamagedRows(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})

@@ -45,7 +45,7 @@ func TestPlans(t *testing.T) {
 		{"events", selectEvents, "events_call", ""},
 		{"by suspension", rows.SelectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
-		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // It sorts only the names.
+		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // The statement sorts only the names of the namespaces.
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", rows.SelectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},
@@ -54,7 +54,7 @@ func TestPlans(t *testing.T) {
 		{"actions at an end", endActions, "actions_ends", ""},
 		{"dead letters", deadActions, "actions_dead", ""}, {"how many dead letters", countDead, "actions_dead", ""},
 		{"an action", oneAction, "actions_id", ""},
-		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // It sorts only the calls of one run.
+		{"run counts", selectRunCounts, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts}, // The statement sorts only the calls of one run.
 		{"counts", selectCounts, "COVERING INDEX calls_status", ""},
 		{"records", selectRecords, "records_kind", ""},
 		{"policies", rows.SelectPolicies, "PRIMARY KEY ((namespace,kind,key)>(?,?,?))", ""},
@@ -68,7 +68,7 @@ func TestPlans(t *testing.T) {
 		{"runs of no calls", deleteRuns, "PRIMARY KEY (namespace=? AND kind=? AND name=?)", ""},
 		{"feed, events", scanEvents, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
 		{"feed, calls", scanCalls, "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},
-		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // It sorts only the positions of one run.
+		{"feed of a run", seekIn("run"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges}, // The statement sorts only the positions of one run.
 		{"feed of a batch", seekInBatch, "calls_batch (namespace=? AND batch_id=?)", sorts + merges},
 		{"open batches", selectOpenBatches, "batches_open", ""},
 		{"feed of a thread", seekIn("thread"), "PRIMARY KEY (namespace=? AND kind=? AND name=?)", sorts + merges},

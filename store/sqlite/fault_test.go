@@ -29,7 +29,7 @@ func (b diskFault) String() string {
 	return fmt.Sprintf("%s at %s %d, once: %t", [...]string{"nothing", "EIO", "ENOSPC"}[b.fault], what, b.n, b.once)
 }
 
-// A trial is one run of a journal on a failing disk, and the acknowledgements of that run.
+// A trial uses a journal on a failing disk, and records which changes the journal acknowledged.
 type trial struct {
 	t          *testing.T
 	blow       diskFault
@@ -96,7 +96,7 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 	return false
 }
 
-// live runs calls through their whole life: they start, wait, are decided and end. It also runs a checkpoint and a trim.
+// live takes calls through their whole life: they start, wait, are decided and end. It also makes a checkpoint and a trim.
 func (tr *trial) live() {
 	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: tr.dir, Now: func() time.Time { return scriptStart }})
 	if err != nil {
@@ -188,7 +188,8 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 	}
 }
 
-// TestDiskFails (P7) makes the disk return EIO or ENOSPC at its n-th operation, for every n of a run. It checks four things:
+// TestDiskFails (P7) makes the disk return EIO or ENOSPC at its n-th operation, for every n up to the number of operations that live needs.
+// It checks four things:
 //
 //   - Acknowledged changes are stored.
 //   - Changes that were refused because of missing space are not stored.

@@ -111,7 +111,7 @@ func (r *feedReader) unpack(conn *sqlite.Conn, to int64) error {
 	}, r.After, to, r.Namespace)
 }
 
-// in reports whether a call belongs to a feed. If the record of the call cannot be read, the table members answers this.
+// in reports whether a call belongs to a feed. If the record of the call cannot be read, it looks the call up in the table members.
 func (m *packed) in(conn *sqlite.Conn, f store.Feed) (bool, error) {
 	switch {
 	case f.Run+f.Thread+f.Caller == "":

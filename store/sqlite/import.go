@@ -181,7 +181,8 @@ func (w *writer) addAllMembers() error {
 	return err
 }
 
-// importMeta writes the identity of the copy and marks it as moved to another file.
+// importMeta gives the new store the identity of the store that it was copied from, and marks the new store as moved. A daemon that starts
+// on it then holds the unfinished calls.
 func (w *writer) importMeta(ctx context.Context, from rows.Tables) error {
 	id, err := rows.Identity(ctx, from)
 	if err == nil {

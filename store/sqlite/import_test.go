@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// during is a store that calls see before each row that is read from it.
+// during is a store that calls its function see before it returns each row.
 type during struct {
 	rows.Tables
 	see func()

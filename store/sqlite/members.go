@@ -67,7 +67,7 @@ func (w *writer) forgetMembers(block int64) error {
 	return exec(w.conn, deleteMembers, block)
 }
 
-// Parts of statements. Each bit that is set in a row of the table members is the position of one call.
+// Parts of statements. Each bit that is set in a row of the table members stands for the position of one call.
 const (
 	membersOf  = "members m CROSS JOIN bit"
 	memberAt   = "m.block * 64 + n"

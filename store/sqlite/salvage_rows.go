@@ -136,7 +136,7 @@ func (s *salvage) each(text string, take func(*sqlite.Stmt) error, args ...any) 
 	return query(s.from, text, take, args...) != nil
 }
 
-// probe is the number of rowids after a broken place that are looked up one by one before the scan is tried again.
+// probe is the number of rowids after an unreadable row that are looked up one by one before the scan is tried again.
 const probe = 512
 
 // byRowid reads a table by its rowids. After a broken page it looks up rowids one by one until the scan works again.

@@ -203,7 +203,7 @@ func (sc *story) run() {
 	sc.checkpoint()
 	sc.commit(sc.moved(name(2), call.Suspended)) // After this change, the log starts again from its beginning.
 	for n := 14; n < 20; n++ {
-		sc.commit(sc.made(name(n), 9000, store.Normal)) // like read-only calls
+		sc.commit(sc.made(name(n), 9000, store.Normal)) // Read-only calls are committed with Normal, too.
 	}
 	sc.commit(sc.moved(name(2), call.Resuming))
 	sc.step(store.Full, func() error {

@@ -38,7 +38,7 @@ func testDecideOnce(t *testing.T, f *fixture) {
 			return err
 		}
 		if c.Open() == nil {
-			return store.ErrConflict // The call was decided before this attempt began.
+			return store.ErrConflict // Another goroutine had decided the call before this one began.
 		}
 		return f.Commit(t.Context(), decide(c, fmt.Sprint("d", i), fmt.Sprint(i)))
 	}, func(err error) bool { return errors.Is(err, store.ErrConflict) }, t)

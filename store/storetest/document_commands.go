@@ -94,7 +94,7 @@ func testDocumentClaims(t *testing.T, f *fixture) {
 	f.wantTold(f.apply(of("c1", "g"), set("a", "1"), set("a", "2"), command(tool.OpAdd, "n", "1")), "1 2 1")
 	f.wantTold(f.apply(of("c2", "g"), set("a", "3"), command(tool.OpMerge, "a", "{}"), del("a"), command(tool.OpAdd, "a", "5"), command(tool.OpAdd, "n", "1"), set("b", "1")),
 		"CLAIMED@2 CLAIMED@2 CLAIMED@2 3 2 1")
-	f.wantTold(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // The call that claimed it may set it again.
+	f.wantTold(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // Call c1 has claimed document a, so it may set a again.
 	f.reopen()
 	f.wantTold(f.apply(of("c3", "g"), set("a", "5"), set("c", "1")), "CLAIMED@4 1")
 	f.wantTold(f.apply(of("c3", ""), set("a", "6")), "5")          // This call is in no group.

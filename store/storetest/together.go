@@ -120,7 +120,7 @@ func testTogether(t *testing.T, f *fixture) {
 	f.trimTogether(random, model)
 }
 
-// trimTogether trims with many different limits, and compares the remaining calls after each trim.
+// trimTogether trims with many different limits. After each trim it compares the remaining calls with those in the map model.
 func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
 	f.t.Helper()
 	f.clock.move(time.Hour)
@@ -156,7 +156,8 @@ func waits(model map[string]*call.Call, c *call.Call) bool {
 	return false
 }
 
-// compareTogether compares the results of every kind of read with the model. The calls have no events but those of their creation.
+// compareTogether compares the results of every kind of read with the calls in the map model. The calls have no events except those of
+// their creation.
 func (f *fixture) compareTogether(model map[string]*call.Call) {
 	f.t.Helper()
 	for _, want := range model {
@@ -219,7 +220,7 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 	}
 }
 
-// selected returns the ids that a query must find.
+// selected returns the ids of the calls in the map model that a query must find.
 func selected(model map[string]*call.Call, order []string, q call.Query) (ids []string) {
 	is := func(want, have string) bool { return want == "" || want == have }
 	for _, id := range order {

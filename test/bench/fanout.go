@@ -32,7 +32,7 @@ func fanout(ctx context.Context, s *settings) (result, error) {
 	})
 }
 
-// A delivery is what the watchers of one side received.
+// A delivery is what the watchers of one server received: the daemon or the reference server.
 type delivery struct {
 	cpu      time.Duration // of the server, per event delivered to a watcher
 	rate     float64       // events per second over all watchers

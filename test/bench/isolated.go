@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// aside is the number of runs of one side before the other side runs. turns is how often both sides run in a round. Turns are short,
-// because the speed of the machine can change by a fifth within a second.
+// aside is how often one side starts its process before the other side does. turns is how often both sides do so in a round. Turns are
+// short, because the speed of the machine can change by a fifth within a second.
 const (
 	aside = 20
 	turns = 12

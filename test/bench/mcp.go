@@ -71,7 +71,7 @@ func loadMCP(ctx context.Context, s *settings, server *process, kind string, d t
 	return sample{rate: float64(r.Calls) / r.Elapsed.Seconds(), cpu: (after - before) / r.Calls, load: r.CPU / r.Calls, p50: r.P50}, nil
 }
 
-// loadThin makes calls with one connection and session per client.
+// loadThin makes calls with one connection and one MCP session per client.
 func loadThin(ctx context.Context, p *process, clients int, d time.Duration) (sample, error) {
 	all := make([]client, clients)
 	for i := range all {
@@ -85,8 +85,8 @@ func loadThin(ctx context.Context, p *process, clients int, d time.Duration) (sa
 	return drive(ctx, p, all, d)
 }
 
-// mcpClient is a minimal client of an MCP server: hand-built requests, one persistent connection, one session. The clients of the libraries
-// cost many times as much, and would take processor time from the servers.
+// mcpClient is a minimal client of an MCP server: hand-built requests, one persistent connection, one MCP session. The clients of the
+// libraries cost many times as much, and would take processor time from the servers.
 type mcpClient struct {
 	conn    net.Conn
 	in      *bufio.Reader
@@ -109,7 +109,7 @@ func dialMCP(addr string) (*mcpClient, error) {
 	return c, nil
 }
 
-// greet opens the session.
+// greet opens the MCP session.
 func (c *mcpClient) greet() error {
 	body, header, err := c.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`))
 	if err != nil {

@@ -51,7 +51,7 @@ func overSession(ctx context.Context, p *process, many int, d time.Duration) (sa
 	return out, err
 }
 
-// A talk is a session that several clients share. Each client has one call at a time.
+// A talk is one stream of the RPC Session that several clients share. Each client has one call at a time.
 type talk struct {
 	stream grpc.BidiStreamingClient[tooldv1.SessionRequest, tooldv1.SessionResponse]
 	ready  chan struct{} // holds a value when something is queued

@@ -12,8 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestT108RestoredBackup makes a backup of a busy daemon, restores it in another place and starts a daemon on it. Calls stay held until an
-// operator releases them. Then they continue as after a crash.
+// TestT108RestoredBackup makes a backup of a busy daemon, restores it in another directory and starts a daemon on it. Calls stay held until
+// an operator releases them. Then they continue as after a crash.
 func TestT108RestoredBackup(t *testing.T) {
 	l := newLoop(t, 208)
 	items := map[string]*item{}

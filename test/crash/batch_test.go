@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A turn is a batch during which the daemon is killed.
+// A turn is one batch of calls. The daemon is killed while the batch runs.
 type turn struct {
 	spec *tooldv1.BatchSpec
 	d    *daemon

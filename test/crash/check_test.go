@@ -106,8 +106,8 @@ func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 	crew.Wait()
 }
 
-// checkOpen reattaches to a call at its client's position and waits until the call has ended or is suspended. Then it compares everything
-// with what clients saw before.
+// checkOpen reads the new events of a call and waits until the call has ended or is suspended. Then it compares everything with what
+// clients saw before.
 func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	if !l.catchUp(it, rng) || !it.Told() {
 		return
@@ -139,8 +139,8 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	}
 }
 
-// catchUp reads the new events of a call. It returns false when there is nothing more to check: the daemon is gone, or it has legitimately
-// forgotten the call.
+// catchUp reads the new events of a call. It returns false when there is nothing more to check: the daemon is gone, or it does not know the
+// call and was allowed to forget it.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 	if it.group != nil { // A checker that does not find its call sends the whole batch again. The lock makes other checkers of the batch wait until then.
 		it.group.checking.Lock()
@@ -187,7 +187,7 @@ func (l *life) await(it *item) error {
 	return nil
 }
 
-// clean returns nil for the error that says that a reader stopped early, and any other error unchanged.
+// clean returns nil for the error with which a reader stops early (errEnough), and any other error unchanged.
 func clean(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -303,7 +303,7 @@ func (l *life) artifact(it *item) {
 	}
 }
 
-// strays looks for processes of calls that another daemon started. A starting daemon must kill them before it serves.
+// strays looks for processes of calls that an earlier daemon started. A starting daemon must kill them before it serves.
 func (l *life) strays() {
 	found, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {

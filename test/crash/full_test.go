@@ -83,7 +83,7 @@ func full(err error) bool {
 	return code == codes.ResourceExhausted && reason == "STORAGE_FULL"
 }
 
-// A scene is a step of a call that meets a full disk.
+// A scene is a step that a call takes while the disk is full.
 type scene struct {
 	name, kind string
 	begun      bool // the call must be started while there is still space

@@ -22,7 +22,8 @@ type group struct {
 }
 
 // newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and ask no question of their own. A
-// call behind an open question would not progress, and a life waits until all calls have come to rest.
+// call that waits behind an open question would not progress. A life could then not end, because it waits until every call has ended or is
+// suspended.
 func (l *life) newTurn(rng *rand.Rand) bool {
 	fit := slices.DeleteFunc(slices.Clone(l.kinds), func(k *kind) bool {
 		return k.caller != asked || k.answer != nil || k.tool == asksFirst || k.most > 0 || k.thread

@@ -59,7 +59,7 @@ func command(word string, more func(id string) string) func(id string) any {
 
 func short(id string) string { return chatter(id, 3, "") }
 
-// long prints for half a second and starts a process that leaves its session.
+// long returns a command that prints for half a second and starts a process in a new session of the kernel (setsid).
 func long(id string) string {
 	return "(setsid sleep 600 >/dev/null 2>&1 &); " + chatter(id, 40, "sleep 0.01;")
 }
@@ -70,7 +70,7 @@ const asksFirst = "ask_first"
 // endlessName is the kind of the calls that do not end by themselves.
 const endlessName = "endless"
 
-// endless runs until it is killed.
+// endless returns a command that runs until it is killed.
 func endless(id string) string {
 	return "(setsid setsid sleep 600 &) >/dev/null 2>&1; sleep 600 & " + chatter(id, 5, "") + "; wait"
 }

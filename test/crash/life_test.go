@@ -235,7 +235,7 @@ func (l *life) readFeed(follow bool) {
 	}
 }
 
-// info compares what the daemon reports about itself with its earlier lives.
+// info compares what the daemon reports about itself with what it reported in earlier lives.
 func (l *life) info() error {
 	ctx, cancel := as(l.ctx, operator)
 	defer cancel()

@@ -27,7 +27,8 @@ type told struct {
 	unknown bool
 }
 
-// onceModel returns the model of a write-once register: the first decision wins, and every later read returns it.
+// onceModel returns the reference model of a write-once register, for package porcupine: the first decision wins, and every later read
+// returns it.
 func onceModel() porcupine.Model {
 	return porcupine.Model{
 		Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
@@ -98,7 +99,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 	asked, unknown := 0, 0
 	for round := range rounds {
 		var open []*item
-		for life := range 3 { // the last one is not killed
+		for life := range 3 { // the daemon of the last life is not killed
 			rng := rand.New(rand.NewPCG(seed, uint64(3*round+life)))
 			point := ""
 			if life < 2 && rng.IntN(2) == 0 {
@@ -220,7 +221,7 @@ func (l *life) winner(it *item, question string) told {
 	return told{}
 }
 
-// TestOnceModel checks that the model rejects histories that are not linearizable.
+// TestOnceModel checks that the reference model rejects histories that are not linearizable.
 func TestOnceModel(t *testing.T) {
 	op := func(from, until int64, wanted, winner string) porcupine.Operation {
 		return porcupine.Operation{Input: asking{"q", wanted}, Output: told{winner: winner}, Call: from, Return: until}

@@ -155,7 +155,7 @@ func (l *loop) finish(number int) error {
 	return nil
 }
 
-// orderly runs one life that ends with SIGTERM. A busy life gets it in the middle of work.
+// orderly runs one life that ends with SIGTERM. A busy life receives SIGTERM while clients make requests.
 func (l *loop) orderly(number int, busy bool) error {
 	rng := rand.New(rand.NewPCG(l.seed, uint64(number)))
 	d, err := l.home.start("")
@@ -171,7 +171,7 @@ func (l *loop) orderly(number int, busy bool) error {
 		return err
 	}
 	defer life.end()
-	if busy { // it follows a kill
+	if busy { // The daemon of the life before a busy one was killed.
 		if err := life.quiet(); err != nil {
 			return err
 		}

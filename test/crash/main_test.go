@@ -1,10 +1,10 @@
 // Package crash_test kills the real daemon at random moments and at named points. Then it checks that the next daemon agrees with
 // everything that clients saw.
 //
-// The environment controls a run:
+// Environment variables control the tests:
 //   - TOOLD_CRASH_KILLS is the number of kills (default 40).
 //   - TOOLD_CRASH_STOPS is how often the owner of a PostgreSQL store is stopped (default 2).
-//   - TOOLD_CRASH_SEED repeats the random choices of an earlier run: the requests and the moments of the kills.
+//   - TOOLD_CRASH_SEED repeats the random choices of earlier tests: the requests and the moments of the kills.
 //
 // A seed does not determine the order in which the daemon works. It makes a failure likely to repeat, but not certain.
 package crash_test

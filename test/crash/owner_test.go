@@ -90,7 +90,7 @@ func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
 	return open
 }
 
-// holdsElsewhere moves or copies a store with unfinished calls to another place and checks that they are held.
+// holdsElsewhere moves or copies a store with unfinished calls to another directory and checks that they are held.
 func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to string)) {
 	t.Helper()
 	l := newLoop(t, seed)

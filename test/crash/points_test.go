@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The client's action in the life that ends at the point.
+// The client's action in the life that ends at the fail point.
 const (
 	starts  = "start"
 	decides = "decide"
@@ -94,7 +94,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	}
 }
 
-// one makes a call of a kind.
+// one makes a call of the kind with this name.
 func (l *loop) one(name string) *item {
 	k := l.kinds[slices.IndexFunc(l.kinds, func(k *kind) bool { return k.name == name })]
 	it := newItem(l.led, k, fmt.Sprintf("call-%s-%05d-%s", l.tag, len(l.items), name), 1)

@@ -319,7 +319,8 @@ func (s *shop) stop(owner *daemon, at *home, next *daemon) (_ *daemon, err error
 	return next, nil
 }
 
-// settle waits until all calls have ended. Calls that no daemon knows were never stored. It returns the daemon that serves then.
+// settle waits until all calls have ended, and returns the daemon that serves at that time. It does not wait for a call that the daemon
+// does not know, because such a call was never stored.
 func (s *shop) settle(at *home, d *daemon) (*daemon, error) {
 	c, err := dial(d.address)
 	if err != nil {
@@ -391,7 +392,7 @@ func (s *shop) check(outcomes map[string]int) {
 	}
 }
 
-// TestT126StoppedOwners stops the owners of several stores for longer than their lock, under load and while calls are starting, and then
+// TestT126StoppedOwners stops the owners of several stores, under load and while calls are starting, until their lock has expired, and then
 // resumes them. No tool may run twice, and nothing may run after the outcome of its call was published.
 func TestT126StoppedOwners(t *testing.T) {
 	server, err := pgtest.Start()

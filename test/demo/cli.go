@@ -46,7 +46,7 @@ func (s *stage) toold(ctx context.Context, show int, args ...string) (answer, er
 	a, err := s.quiet(ctx, args...)
 	if err == nil {
 		s.tell.output(a.screen, show)
-		if a.code != exitUnreachable { // the tutorial does not show it
+		if a.code != exitUnreachable { // the tutorial does not show commands that reach no daemon
 			s.session.add(a.words, a.stderr+a.stdout)
 		}
 	}

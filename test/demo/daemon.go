@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A daemon is one run of "toold serve".
+// A daemon is one process of "toold serve".
 type daemon struct {
 	process
 	tcp string // the address that the daemon printed

@@ -68,7 +68,7 @@ func processesIn(dir string) ([]process, error) {
 	return found, nil
 }
 
-// inside returns the process id within the PID namespace of an isolated command.
+// inside returns the process id within the kernel's PID namespace of an isolated command.
 func (p process) inside() string {
 	status, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "status"))
 	_, line, _ := strings.Cut(string(status), "NSpid:")

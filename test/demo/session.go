@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// A session is the text of the commands and outputs that the tutorial shows. It replaces everything that differs between runs: ids, times,
-// digests, paths.
+// A session is the text of a terminal session in the tutorial: commands and their outputs. It replaces everything that differs each time
+// the demo runs: ids, times, digests, paths.
 type session struct {
 	on    bool
 	lines []string
-	known map[string]string // paths of this run and their replacements
+	known map[string]string // paths that this demo uses, and their replacements
 }
 
 // add appends a command and its output.

@@ -152,8 +152,8 @@ func (s *Server) Resume() error {
 	return s.awaitAnswer()
 }
 
-// attend starts the server and waits for its end, in one goroutine that is locked to its thread. This is needed because the kernel sends
-// the parent-death signal to the server when the thread that started it ends.
+// attend starts the server and waits for its end, in one goroutine that is locked to its operating system thread. This is needed because
+// the kernel sends the parent-death signal to the server when the operating system thread that started it ends.
 func (p *process) attend(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -21,7 +21,7 @@ type shim struct {
 	base   uintptr             // the wrapped sqlite3_vfs
 	disks  map[string]*Disk    // by directory
 	files  map[uintptr]*file   // open files by the address of their sqlite3_file
-	tables map[uintptr]uintptr // the wrapping sqlite3_io_methods for each one of base
+	tables map[uintptr]uintptr // maps each sqlite3_io_methods of base to the layer's methods that wrap it
 }
 
 // A file is a file on a Disk that SQLite has open.

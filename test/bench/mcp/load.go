@@ -22,7 +22,7 @@ import (
 // input is 200 bytes, the same that the other loads send.
 const input = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
-// version is a protocol version with sessions. Later versions have none.
+// version is a protocol version in which MCP has sessions. Later versions have none.
 const version = "2025-06-18"
 
 // A report is the result of a load.

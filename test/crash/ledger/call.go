@@ -233,7 +233,7 @@ type bytesOf struct {
 	from  int64
 }
 
-// outputLocked compares a piece of output with the same bytes seen before.
+// outputLocked checks that a piece of output equals the bytes that were seen earlier at the same offsets, and records the new bytes.
 func (c *Call) outputLocked(stream string, offset int64, data []byte) {
 	if len(data) == 0 {
 		return
