@@ -109,7 +109,7 @@ type Limits struct {
 	OutputBudget int `yaml:"output_budget" default:"49152" min:"1" max:"262144" help:"bytes of output in a result; toold stores longer output as an artifact"`
 	OutputQuota  int `yaml:"output_quota" default:"268435456" min:"1" max:"1099511627776" help:"bytes that a call may print, report and save in total; a call that exceeds them ends with RESOURCE_EXHAUSTED"`
 	Watchers     int `yaml:"watchers" default:"4096" min:"1" max:"1000000" help:"largest number of streams that watch at the same time; further ones are refused"`
-	WatchersEach int `yaml:"watchers_each" default:"1024" min:"1" max:"1000000" help:"largest number of streams of one principal that watch at the same time; ExecuteTool and ResumeTool count once 32 KiB were sent"`
+	WatchersEach int `yaml:"watchers_each" default:"1024" min:"1" max:"1000000" help:"largest number of streams of one principal that watch at the same time; a stream of ExecuteTool or ResumeTool counts only after its first 32 KiB"`
 
 	ConcurrencyNamespace int               `yaml:"concurrency_namespace" default:"0" min:"0" max:"100000" help:"largest number of calls of one namespace that run at the same time; 0 means no limit" see:"../how-to/set-limits.md"`
 	ConcurrencyPrincipal int               `yaml:"concurrency_principal" default:"0" min:"0" max:"100000" help:"largest number of calls of one principal that run at the same time; 0 means no limit"`
@@ -135,7 +135,7 @@ type ToolConcurrency struct {
 type Failover struct {
 	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"before an effect starts, the daemon needs a proof that it owns its PostgreSQL store; this is the greatest age of that proof" see:"../how-to/use-postgresql.md#two-daemons"`
 	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without such a proof after which the daemon ends; after a third of this time without contact the server frees the store"`
-	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time that the daemon then has to kill its tools"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time within which the daemon then kills its tools"`
 	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a daemon that took over the store does not touch the attempts of the other daemon; at least 1.1 times the sum of lease and kill"`
 }
 
@@ -144,9 +144,9 @@ type Timeouts struct {
 	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"longest time that a call waits for a slot"`
 	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"longest time of an attempt, from its intent to its result, unless the call or the tool sets another one"`
 	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher before it is cancelled; 0 cancels it at once, never lets it run to its end"`
-	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time that a cancelled tool has to return before it is abandoned"`
+	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time within which a cancelled tool can return before it is abandoned"`
 	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision before it expires, unless the ticket sets another one"`
-	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time that running calls have to end when the daemon stops; 0 ends them at once"`
+	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time within which running calls can end by themselves when the daemon stops; 0 ends them at once"`
 	Stall   time.Duration `yaml:"stall" default:"30s" min:"1s" max:"1h" help:"time for which a client may read nothing from its stream; then the stream ends and returns a cursor"`
 }
 
