@@ -50,8 +50,8 @@ type request struct {
 	generated bool // The engine generated the id, so no other call has it.
 }
 
-// unfilled returns the entry of a call like reference, and creates it if necessary. It removes an entry that another goroutine created only
-// to look for the call and did not find it.
+// unfilled returns the entry of a call, and creates it if necessary, like reference. When the entry belongs to another goroutine that
+// looked for the call and did not find it, unfilled removes that entry and tries again.
 func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	for {
 		l, fill := e.reference(key)
@@ -102,7 +102,8 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	return err == nil, err
 }
 
-// gap returns a gap when a crash removed the call of the client's cursor from the journal. It returns nil when the client misses no event.
+// gap returns the gap to report when the client sends a cursor of a call that a crash removed from the journal. It returns nil when the
+// client misses no event.
 func (r *request) gap() (*call.Gap, error) {
 	e, cursor := r.e, r.options.Cursor
 	if cursor == "" {

@@ -161,7 +161,8 @@ func (l *activeCall) record() *call.Call {
 }
 
 // peek returns the current record like record, but does not mark it as lent. Only the goroutine of the pipeline run may use the result, and
-// only until its next step. Until then, other goroutines change only the revision and the last sequence of a BEHIND call in place.
+// only until its next step. Until then, other goroutines change at most two fields of the record in place: the revision and the last
+// sequence of a BEHIND call.
 func (l *activeCall) peek() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,7 +320,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
-		err = l.commitOnce(s) // Retry: other calls changed the documents while the journal retried the members of the group.
+		err = l.commitOnce(s) // Try once more. The journal stores a group of changes together. When such a group failed and the journal retried its members one by one, another member may have changed the documents.
 	}
 	if len(s.documents) > 0 && refusal.RejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))

@@ -158,7 +158,7 @@ func (c *capacity) enterSource() outcome.Conclusion {
 }
 
 // leaveSource reports the outcome of the call to the circuit of its source. Any answer of the upstream, even an error, shows that the
-// upstream works. A question, a cancellation or a timeout shows nothing.
+// upstream works. A question, a cancellation or a timeout does not show whether it works.
 func (c *capacity) leaveSource(how outcome.Conclusion) {
 	p := c.p
 	if c.visit == (limit.Visit{}) {

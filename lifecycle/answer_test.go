@@ -113,7 +113,7 @@ func TestDigestIsRequiredAndCompared(t *testing.T) {
 				t.Fatalf("call is %s", now.Status)
 			}
 		}
-		if err := send(own, "", ""); err != nil { // Without approvers, a tool's own question accepts this answer.
+		if err := send(own, "", ""); err != nil { // The ticket of the tool's own question names no approvers, so this answer is accepted.
 			t.Error(err)
 		}
 		if err := send(c, c.Open().Digest, "c1.1.1"); err != nil {

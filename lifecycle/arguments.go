@@ -54,13 +54,14 @@ func withoutNulls(cfg *Config, def *Definition, args tool.Arguments) (tool.Argum
 	return args, true, err
 }
 
-// freeze makes these arguments the final ones of this pipeline run, and computes its basis from them.
+// freeze makes these arguments the final arguments of this pipeline run, and computes the basis of the pipeline run from them.
 func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }
 
-// validate checks the arguments with the schema and then with the tool. The tool gets only the deadline of a hook, because a cancellation
-// waits until validate returns. hidden converts the text of an internal tool error to a text that the caller may read.
+// validate checks the arguments with the schema and then with the tool. The tool must answer within the deadline that hooks have. This
+// bounds the time for which a cancellation waits for validate. hidden converts the text of an internal tool error to a text that the caller
+// may read.
 func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden func(string) string) error {
 	if err := d.Schema.ValidateArguments(args); err != nil {
 		return err

@@ -173,8 +173,8 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 	})
 }
 
-// TestArtifactsAreTheConversationsOwn checks access to the handle of a shortened result. A tool can open it only for the same caller and
-// conversation. For any other call the artifact does not exist.
+// TestArtifactsAreTheConversationsOwn checks which calls can read the artifact of a shortened result. A tool can open the artifact only for
+// the same caller and in the same conversation. For any other call the artifact does not exist.
 func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 	long := strings.Repeat("all of it\n", 10_000)
 	says := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })

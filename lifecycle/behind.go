@@ -58,7 +58,7 @@ func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	}
 	l.c.Revision++
 	l.c.LastSequence = l.log.Last()
-	l.lent = true // The store holds the record.
+	l.lent = true // The store keeps a reference to the record, so a later change must copy the record.
 	events, records := l.log.Take()
 	change := &store.Change{
 		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,

@@ -67,8 +67,9 @@ func stopAfterDrain(ctx context.Context, over <-chan struct{}, stop context.Canc
 	}
 }
 
-// stopNestedAtEnd calls stopNested for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no nested
-// calls left. A call that an answer completed may still have some. When the daemon stops, nested calls get only leastStop.
+// stopNestedAtEnd calls stopNested for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no
+// nested calls left. A call whose result is a person's answer is not skipped: its tool did not run to its end and may have nested calls.
+// When the daemon stops, nested calls get only leastStop.
 func stopNestedAtEnd(ctx context.Context, p *pipeline, out *outcome.Terminal) {
 	most := stopMost(p.l.e.cfg.Grace)
 	switch {

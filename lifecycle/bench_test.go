@@ -52,8 +52,8 @@ func BenchmarkReadOnly(b *testing.B) {
 	})
 }
 
-// BenchmarkDocuments measures the cost of documents: for a call that uses none, for one that reads one of three, and for one that adds to
-// one.
+// BenchmarkDocuments measures the cost of documents for three calls: one uses no document, one reads one of three documents, and one adds
+// to a document.
 func BenchmarkDocuments(b *testing.B) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "n"}
 	for name, run := range map[string]func(*tool.Call) *tool.Result{

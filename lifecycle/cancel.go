@@ -54,7 +54,7 @@ func (e *Engine) cancelTree(ctx context.Context, l *activeCall, r call.CancelReq
 type cancelling struct {
 	e     *Engine
 	later parents // Pipeline runs of suspended calls with nested calls. They begin after the end of all calls was requested.
-	start bool    // The recovery at start cancels. It skips calls that only wait for people, because they run nothing and notifying their tools takes time.
+	start bool    // The recovery at the start of the daemon makes this cancellation. It then skips calls that only wait for people: they run nothing, and to notify their tools would take time.
 }
 
 func (a *cancelling) end() { a.later.end() }
@@ -85,7 +85,7 @@ func (a *cancelling) cancelNested(ctx context.Context, l *activeCall, r call.Can
 		if err != nil {
 			continue
 		}
-		mine := c.record().Caller.Subject == l.record().Caller.Subject // Needed, because any caller may name any call as its parent.
+		mine := c.record().Caller.Subject == l.record().Caller.Subject // Compare the callers, because any caller may name any call as its parent.
 		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}

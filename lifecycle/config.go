@@ -140,7 +140,7 @@ type Engine struct {
 
 	cfg    Config
 	store  store.Store
-	output calllog.OutputConfig // The field caches the spool, because store.Spool creates a new value for each call.
+	output calllog.OutputConfig // Kept here because every use of store.Spool would allocate a new value.
 	log    *zap.Logger
 	epoch  int64
 	hooks  atomic.Pointer[hooks.Set] // hooks for new pipeline runs

@@ -19,11 +19,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// This file compares documents with a model. Concurrent calls send commands. Their logs and the stored documents must equal the result of
-// applying the commands to a simple map, in the order in which the calls committed.
+// This file compares the documents of the engine with a simple reference, a map. Concurrent calls send commands. The logs of the calls and
+// the stored documents must equal the result of applying the commands to the map, in the order in which the calls committed.
 
-// A modelled document is a value of encoding/json with its revision. The revision keeps growing when the document is deleted and created
-// again.
+// modelled is a document in the reference map: its value as encoding/json decodes it, and its revision. The revision keeps growing when the
+// document is deleted and created again.
 type modelled struct {
 	value    any
 	there    bool

@@ -49,7 +49,7 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 	default:
 		return doubt{p}.undecided(ctx)
 	}
-	return settlement{} // It ends later.
+	return settlement{} // The call ends later, in the background.
 }
 
 // same reports whether the definition of the tool is unchanged since the call was accepted.

@@ -136,7 +136,7 @@ func (p *pipeline) panicked(r any, executed call.Executed) *outcome.Terminal {
 	return outcome.Panicked(id, executed)
 }
 
-// stoppedWith returns how far an attempt got that was stopped and then returned err.
+// stoppedWith returns how far the tool got in an attempt that was stopped. err is the error that the tool returned after the stop.
 func (r returned) stoppedWith(err error) call.Executed {
 	p := r.p
 	switch {
@@ -185,10 +185,10 @@ func (r returned) asks(result *tool.Result) outcome.Conclusion {
 	return &outcome.Question{Ticket: &t, Origin: call.OriginTool, Executed: call.Started, Writes: outcome.WritesOf(result)}
 }
 
-// call returns the input of the tool.
+// call returns the [tool.Call] that is passed to the tool.
 func (p *pipeline) call(r tool.Reporter) *tool.Call {
 	p.l.mu.Lock()
-	defer p.l.mu.Unlock() // Another goroutine may end the attempt after it was abandoned.
+	defer p.l.mu.Unlock() // Needs the lock: after an abandoned attempt, another goroutine may end the attempt at the same time.
 	c := p.l.c
 	return &tool.Call{
 		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,

@@ -76,7 +76,7 @@ func (p *pipeline) refuse(ctx context.Context, err error, ran bool) settlement {
 	l.slot.Take()
 	out := p.outcomeWithout(err)
 	if out == nil {
-		defer l.unslot() // After lose, so that the next holder sees it.
+		defer l.unslot() // Release the slot only after lose, so that the next goroutine with the slot sees the settlement.
 		return l.lose(err)
 	}
 	l.unslot()

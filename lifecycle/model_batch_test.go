@@ -17,8 +17,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model in this file predicts the status of each call of a batch when no call can change any more. The test makes random decisions,
-// cancellations, repeated requests, crashes and restarts. It also checks that no call runs twice without a decision.
+// The type batchModel in this file predicts the status of each call of a batch at the time when no call can change any more. The test makes
+// random decisions, cancellations, repeated requests, crashes and restarts, and compares the engine with the prediction. It also checks
+// that no call runs twice without a decision.
 
 var batchTools = []string{"plain", "read", "gated", "asker", "fails", "bad", "turns"}
 
@@ -58,7 +59,7 @@ func drawBatch(t *rapid.T) batchPlan {
 	return p
 }
 
-// batchModel holds the expected state of the calls.
+// batchModel holds the expected state of each call.
 type batchModel struct {
 	batchPlan
 	at      []string // status of each call; for an ended call with the error code

@@ -28,7 +28,8 @@ type base struct {
 
 func (b *base) open(cfg lifecycle.Config) (*lifecycle.Engine, error) {
 	dead := &atomic.Bool{}
-	// The patience is longer than the default: on a busy machine the test may end connections faster than the store opens new ones.
+	// The store waits longer for a connection than by default: on a busy machine the test may end connections faster than the store opens
+	// new ones.
 	s, err := postgres.Open(context.Background(), postgres.Config{URL: b.url, Dir: b.dir, Now: b.now, Lease: 3 * time.Minute, FailPoint: func(string) error {
 		if dead.Load() {
 			return fmt.Errorf("%w: killed", store.ErrFatal)

@@ -24,7 +24,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The model in this file predicts the status of each call and how often its tool may have run. The operations are starts, decisions,
+// For each call, the type slot in this file predicts the status and how often the tool may have run. The operations are starts, decisions,
 // cancellations, expiries, crashes and restarts. The test draws a whole sequence of operations first and then executes it on the real
 // engine. A failing sequence can therefore be shrunk and repeated.
 
@@ -66,7 +66,7 @@ func drawOps(t *rapid.T, tools []string) []op {
 	}), 1, 25).Draw(t, "ops")
 }
 
-// slot is the model of one call.
+// slot holds the expected state of one call.
 type slot struct {
 	spec    call.Spec
 	tool    string
@@ -74,7 +74,7 @@ type slot struct {
 	status  call.Status
 	code    tool.Code
 	edited  bool
-	gone    bool // superseded by a later turn of the model
+	gone    bool // a later turn superseded the call
 	lost    int  // attempts that crashes ended
 	freed   bool // the test has let the tool "held" return
 	forgot  bool // a crash may have lost the call, because it is read-only and nothing of it had to be stored
@@ -87,7 +87,7 @@ type slot struct {
 	epochs  map[string]string // content of each event, by epoch and sequence
 }
 
-// game executes operations on a world and updates the model.
+// game executes operations on the engine of a world and updates the expected states.
 type game struct {
 	t     *testing.T
 	d     driver
@@ -199,7 +199,7 @@ func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, 
 	return tool.Text("done"), nil
 }
 
-// play executes the operations and returns the first difference from the model.
+// play executes the operations and returns the first difference between the engine and the expected states.
 func (g *game) play(ops []op) error {
 	g.runs, g.ran, g.gates = map[string]int{}, map[string]map[string]bool{}, map[string]chan struct{}{}
 	e, err := g.d.open(g.config())
@@ -438,7 +438,7 @@ func (g *game) stale(s *slot, o op) error {
 	}
 	for id, d := range s.decided {
 		var replays int
-		for _, by := range []tool.Principal{alice, bob, carol, carl} { // The model does not record who voted, so the test tries all principals.
+		for _, by := range []tool.Principal{alice, bob, carol, carl} { // The slot does not record who decided, so the test tries all principals.
 			if w, err := g.e.Resume(g.t.Context(), by, call.ResumeRequest{SuspensionID: id, Decision: d}); err == nil {
 				w.Close()
 				replays++
@@ -526,7 +526,7 @@ func (g *game) restart(crash bool) error {
 	return err
 }
 
-// check compares every slot with the model.
+// check compares the call of every slot in the engine with its expected state.
 func (g *game) check() error {
 	for i := range g.slots {
 		if err := g.checkSlot(&g.slots[i]); err != nil {
@@ -574,7 +574,7 @@ func (g *game) checkSlot(s *slot) error {
 	return g.checkRuns(s, c)
 }
 
-// checkVotes checks that the stored votes equal the votes of the model.
+// checkVotes checks that the stored votes equal the expected votes.
 func (s *slot) checkVotes(c *call.Call) error {
 	votes := map[string]string{}
 	for _, v := range c.LastRound().Votes {

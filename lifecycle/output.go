@@ -21,8 +21,8 @@ type reporter struct {
 	p      *pipeline
 	closed atomic.Bool
 
-	// order keeps the pieces of one Output call together. It is held during writes to the spool of this call, so it must not be needed by
-	// other code.
+	// order keeps the pieces of one call of the method Output together. The method holds it while it writes to the spool, which may take
+	// long. No other code may wait for it.
 	order sync.Mutex
 
 	keys atomic.Pointer[input.Keyboard] // nil when the tool takes no input

@@ -27,7 +27,7 @@ type pipeline struct {
 	stages []stage            // stages that have not run yet
 	early  outcome.Conclusion // conclusion that another goroutine has set
 
-	arguments call.Parsed  // as requested; on resume as stored, or as the decision changed them
+	arguments call.Parsed  // the requested arguments; on resume, the stored ones or those of the decision
 	basis     gating.Basis // basis of the effective arguments, for all later stages
 	resume    *tool.ResumeInput
 	in        *hook.Input
@@ -43,7 +43,7 @@ type pipeline struct {
 	capacity   capacity
 	group      string // group of calls that run together: the Before hooks of all calls run before the first tool
 	attempt    int
-	owner      atomic.Int32 // who ends the attempt: the goroutine of the tool when the tool has returned, or the goroutine that abandoned it
+	owner      atomic.Int32 // which goroutine ends the attempt: that of the tool, when the tool has returned, or the one that abandoned the attempt
 	process    *tool.ProcessReport
 	found      findings
 	commands   []tool.Command // document commands of Before hooks, stored with the call
@@ -295,9 +295,9 @@ func (p *pipeline) walk(ctx context.Context, to string) outcome.Conclusion {
 	return nil
 }
 
-// check runs the stages before the stage named to. When the pipeline run is ahead and need not wait, check runs all stages. A new call runs
-// check in the goroutine of its request, whose stack has already grown. Validation on a new stack costs twice as much. All events up to
-// here fit into one frame.
+// check runs the stages before the stage named to. If the field ahead is set and the call need not wait, check runs all stages. For a new
+// call, the goroutine of the request runs check, because its stack has already grown: validation on a new stack takes twice as long. All
+// events that check publishes fit into one frame.
 func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion) {
 	returned := false
 	defer func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// ward is a tool whose runs wait until the test ends them one by one.
+// ward is a tool whose executions wait until the test ends them one by one.
 type ward struct {
 	mu      sync.Mutex
 	running []*tool.Call
@@ -64,7 +64,7 @@ func (w *ward) leave(c *tool.Call) {
 	w.running = slices.DeleteFunc(w.running, func(r *tool.Call) bool { return r.ID == c.ID })
 }
 
-// next ends the oldest run. It returns after the call that gets the freed slot has begun.
+// next ends the oldest execution. It returns after the call that gets the freed slot has begun.
 func (w *ward) next() bool {
 	w.mu.Lock()
 	if len(w.running) == 0 {

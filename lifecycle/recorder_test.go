@@ -21,8 +21,9 @@ func (recording) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// TestRecordsCommitWithTheirEvents checks that a record of a Recorder is stored only together with its event. When an end is refused or a
-// decision loses, its record is not stored. The event that replaces it has a record of its own.
+// TestRecordsCommitWithTheirEvents checks that a record of a Recorder is stored only together with its event. When the journal refuses the
+// end of a call, or a decision comes too late, the record of that event is not stored. The event that is stored instead has a separate
+// record.
 func TestRecordsCommitWithTheirEvents(t *testing.T) {
 	config := func(c *lifecycle.Config) {
 		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "recorder", Hook: recording{}}}

@@ -18,13 +18,14 @@ type settled int
 
 const (
 	committed settled = iota // stored, or there was nothing to store
-	// retryable means that the journal did not take the end and works. A call that was never stored may be sent again. Another call has no
-	// owner: [Engine.CheckOwners] or the next start takes it up.
+	// retryable means that the journal refused the end of the pipeline run but still works. If nothing of the call was ever stored, the
+	// client may send the call again. Otherwise the call has no owner until [Engine.CheckOwners] or the next start recovers it.
 	retryable
-	fatal // the journal has ended: only the next daemon knows what it contains
+	fatal // the journal has failed: only the next daemon can find out what it contains
 )
 
-// settle returns the settlement of the call id whose end the journal answered with err.
+// settle returns the settlement of a pipeline run. err is the error that the journal returned for the end of the pipeline run, and id is
+// the id of the call.
 func settle(err error, id string) settlement {
 	switch {
 	case err == nil:
@@ -35,7 +36,7 @@ func settle(err error, id string) settlement {
 	return settlement{retryable, refusal.OfCall(err, id)}
 }
 
-// stops returns why a recovery takes up no further call; nil while the journal works.
+// stops returns why a recovery must not continue with further calls, or nil while the journal works.
 func (s settlement) stops() error {
 	if s.is == fatal {
 		return s.err
@@ -43,12 +44,12 @@ func (s settlement) stops() error {
 	return nil
 }
 
-// lose records that the journal did not take the end of a pipeline run, which ends the watchers of the call. The call changes no
-// more until it is taken up.
+// lose records that the journal did not store the end of a pipeline run. The watchers of the call then end. The call does not change again
+// before it is recovered.
 func (l *activeCall) lose(err error) settlement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.settlement.is == committed { // else err is the error of the earlier settlement
+	if l.settlement.is == committed { // An earlier settlement that is not committed stays: it has the first error.
 		l.settlement = settle(err, l.key.ID)
 	}
 	l.log.Wake()

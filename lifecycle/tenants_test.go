@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestP11BatchCountsEachCallInTheQueue checks that a batch uses as many places in the queue as its calls may wait at the same time. A
-// refused batch uses none.
+// TestP11BatchCountsEachCallInTheQueue checks how a batch counts against the queue limits. It counts as many entries as its calls may wait
+// at the same time. A refused batch counts none.
 func TestP11BatchCountsEachCallInTheQueue(t *testing.T) {
 	tests := []struct {
 		name     string

@@ -49,14 +49,14 @@ func TestCheckerTakesUpLostCalls(t *testing.T) {
 	}
 }
 
-// The call of an operation whose end the journal refuses for good leaves the schedule of operations, so that the checker takes it up: its
-// tool is asked again.
+// TestCheckerTakesUpOperations checks an operation whose end the journal refuses twice. The call leaves the schedule of operations. The
+// checker then adopts it, and the tool is polled again.
 func TestCheckerTakesUpOperations(t *testing.T) {
 	r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {
 		var refused atomic.Int64
 		w.useStore(nil, func(c *store.Change) error {
-			if c.Call != nil && c.Call.Status.Terminal() && refused.Add(1) <= 2 { // the result, and the error in its place
+			if c.Call != nil && c.Call.Status.Terminal() && refused.Add(1) <= 2 { // Refuse the result, and then the error that replaces it.
 				return store.ErrCorrupt
 			}
 			return nil
@@ -65,7 +65,7 @@ func TestCheckerTakesUpOperations(t *testing.T) {
 		w.unowned = 1
 		s := spec("render", "{}")
 		w.park(s)
-		defer w.start(s, call.ExecuteOptions{}).Close() // it keeps the call in memory
+		defer w.start(s, call.ExecuteOptions{}).Close() // The watcher keeps the call in memory.
 		time.Sleep(5 * time.Minute)
 		if c := w.get(s.ID); c.Status != call.Succeeded || r.polls() != 2 {
 			t.Errorf("%s after %d polls, want SUCCEEDED after 2: %+v", c.Status, r.polls(), c.Result)

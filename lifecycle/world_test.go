@@ -157,10 +157,10 @@ func (f afterFunc) After(_ context.Context, _ *hook.Input, o hook.Outcome) (hook
 	return f(o)
 }
 
-// probe is a tool that counts its runs. It can also make them wait.
+// probe is a tool that counts its executions. It can also make them wait.
 type probe struct {
-	hold bool // runs wait until free is called
-	deaf bool // runs ignore their cancellation
+	hold bool // executions wait until free is called
+	deaf bool // executions ignore their cancellation
 	runs atomic.Int64
 
 	mu    sync.Mutex
@@ -181,7 +181,7 @@ func (p *probe) opened() chan struct{} {
 	return p.open
 }
 
-// free lets all current and later runs continue.
+// free lets all current and later executions continue.
 func (p *probe) free() { close(p.opened()) }
 
 func (p *probe) tool(id string, e tool.Effects) tool.Tool {

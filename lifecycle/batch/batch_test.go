@@ -10,14 +10,14 @@ import (
 	"github.com/toold-dev/toold/lifecycle/batch"
 )
 
-// script defines what one call of the model does.
+// script defines the behavior of one call: the verdict of its gate and the result of its tool.
 type script struct {
 	gate string // verdict of the gate: allow, ask or block
 	tool string // result of the tool: succeed, fail, ask, or elsewhere for work outside the daemon
 	safe bool
 }
 
-// model executes plans as the engine does, but holds only the states of calls.
+// model stands in for the engine in this test. It executes the plans of a batch, and keeps only the state of each call.
 type model struct {
 	*rapid.T
 	batch.Batch

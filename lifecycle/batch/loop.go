@@ -57,9 +57,9 @@ type Run interface {
 	Release()
 }
 
-// A loop processes one batch while at least one of its calls can change. One goroutine begins the pipeline runs of the calls. It ends when
-// no call can change any more. It decides each step only from the records of the calls. The batch therefore continues correctly after a
-// restart, or after a decision weeks later.
+// A loop processes one batch while at least one of its calls can change. One goroutine begins the pipeline runs of the calls. The goroutine
+// ends when no call can change any more. It decides each step only from the records of the calls. The batch therefore continues correctly
+// after a restart, or after a decision weeks later.
 type loop struct {
 	s   *Service
 	key call.Key
@@ -202,7 +202,7 @@ func (b *loop) isHeld() bool {
 			return true
 		}
 	}
-	return b.s.isHeld(b.key) // This check must come last: an operator that releases calls holds their batch first.
+	return b.s.isHeld(b.key) // Check this last: before an operator's release marks a call as released, it puts this hold on the batch of the call.
 }
 
 // advance executes the next steps of the batch until no call can change.

@@ -39,7 +39,7 @@ type Batch struct {
 	Replay      call.Replay
 	FailFast    bool
 	MaxParallel int  // 0 means no limit
-	Held        bool // a hold, a stop or a cancellation of the batch prevents calls from beginning
+	Held        bool // no call may begin: the batch is held or cancelled, or the daemon stops
 	Calls       []Call
 }
 

@@ -147,8 +147,8 @@ func (s *Service) Moves(key call.Key) bool {
 	return s.of[key] != nil || s.held[key] > 0 || s.due[key] > 0
 }
 
-// BeginRecovery stops all batches until Recover has resumed the calls of the last daemon. Otherwise a call could have two pipeline runs.
-// The caller must call end if it does not call Recover.
+// BeginRecovery makes all batches wait until Recover has resumed the calls of the last daemon. Otherwise a call could have two pipeline
+// runs. The caller must call end if it does not call Recover.
 func (s *Service) BeginRecovery() (end func()) {
 	s.recovering.Store(true)
 	return func() { s.recovering.Store(false) }

@@ -134,7 +134,7 @@ func (l *Log) Wrote(sequence int64) {
 // GiveBack frees the numbers after last, because their events were not written. It never frees published numbers.
 func (l *Log) GiveBack(last int64) { l.last = max(last, l.published) }
 
-// Failed ends a failed write. It makes the events and records of Take unwritten again, and frees the numbers after last.
+// Failed ends a failed write. The events and records that Take returned become unwritten again, and the numbers after last become free.
 func (l *Log) Failed(events []call.Event, records []store.Record, last int64) {
 	l.GiveBack(last)
 	for i := range events {
@@ -172,7 +172,7 @@ func (l *Log) After(sequence int64) []call.Event {
 	}
 	rest := l.tail[sequence+1-l.tail[0].Sequence:]
 	if len(l.tail) <= Few {
-		return slices.Clip(rest) // Sharing is safe, because the tail is only appended to.
+		return slices.Clip(rest) // The frame may share memory with the tail: the log appends to the tail and never changes an event in it.
 	}
 	return slices.Clone(rest[:min(len(rest), FrameEvents)]) // A copy, so that a slow watcher does not keep the whole tail in memory.
 }

@@ -42,7 +42,7 @@ type Output struct {
 	checkpoint int                 // size of the largest checkpoint, which is included in total
 	total      int64
 	// cut is the exhausted quota of the thread or namespace, or nil. It stays set until the end of the attempt, even when there is space
-	// again: later output would follow a hole.
+	// again. Otherwise the stored output would have a hole before the later output.
 	cut atomic.Pointer[store.QuotaError]
 }
 
@@ -278,7 +278,7 @@ func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 	return unique, err
 }
 
-// Cut makes toold discard the further output of this attempt, because the quota full is exhausted. Cut(nil) reverts that.
+// Cut makes toold discard the further output of this attempt. full is the error of the exhausted quota. Cut(nil) reverts that.
 func (o *Output) Cut(full *store.QuotaError) { o.cut.Store(full) }
 
 // noteFirstCut handles the error of an output event. is reports that the quota of the thread or namespace refused the output. The call then

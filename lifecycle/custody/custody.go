@@ -1,8 +1,9 @@
 // Package custody decides which calls this daemon may continue.
 //
 // [Custody] holds the unfinished calls of a store that was copied or restored, because the daemon of the original store may continue them
-// too. This daemon starts none of the calls of earlier epochs until an operator releases them. Releases are not stored: the next daemon
-// holds all calls that are still unfinished. This ends when a daemon has no call left to hold.
+// too. This daemon starts none of the calls of earlier epochs until an operator releases them. Releases are not stored. After a restart,
+// the next daemon therefore holds all calls that are still unfinished. A store needs no custody any more as soon as a daemon has no call
+// left to hold.
 //
 // [Hold] delays calls that an earlier owner of the journal may still run. [Checker] finds and adopts calls that have no owner.
 package custody

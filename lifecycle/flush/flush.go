@@ -1,7 +1,7 @@
 // Package flush collects items and writes them to the journal together after a short delay.
 //
-// Many small changes that are written together cost the journal as much as one. All events that a short call publishes within the delay
-// become one row.
+// Writing many small changes together takes the journal about as long as writing a single one. All events that a short call publishes
+// within the delay become one row.
 package flush
 
 import (

@@ -22,9 +22,9 @@ type Verdicts struct {
 // NewVerdicts returns Verdicts without gates: the call is allowed.
 func NewVerdicts() Verdicts { return Verdicts{Verdict: hook.Allow()} }
 
-// Add adds the verdict of another gate. The call's record stores it in the form shown. When two gates intercept the call, Add returns the
-// gate whose verdict takes effect and the gate that it overrules. Otherwise both names are empty. A gate that failed may pass the zero
-// verdict, which has no effect.
+// Add adds the verdict v of another gate. shown is the form in which the call's record stores the verdict. When two gates intercept the
+// call, Add returns the gate whose verdict takes effect and the gate that it overrules. Otherwise both names are empty. A gate that failed
+// may pass the zero verdict, which has no effect.
 func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (counts, overruled string) {
 	a.All = append(a.All, shown)
 	last := len(a.All) - 1

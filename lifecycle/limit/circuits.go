@@ -27,7 +27,7 @@ type circuit struct {
 	probe    int64     // number of the call that tries the source; 0 when none does
 }
 
-// probeRetry is the delay after which a call may be sent again that was refused while another call tried the source.
+// probeRetry is the delay after which a client may repeat a call that was refused because another call was trying the source.
 const probeRetry = time.Second
 
 // A Visit represents a call that uses a source. The zero value means that the call uses no source.

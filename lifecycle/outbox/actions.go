@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// maxActions is the number of actions that one step of a call may request, and the number that one action may request.
+	// maxActions is the maximum number of actions that one step of a call may request. The same maximum applies to the actions that one
+	// action requests.
 	maxActions = 32
 	// maxPayload bounds the payload of an action, in bytes.
 	maxPayload = 64 << 10
@@ -46,7 +47,7 @@ func checkAction(a *tool.Action) error {
 }
 
 // Actions returns the actions to store for a step of a call or for another action. origin describes that step or action. ended reports that
-// its run has ended. Malformed actions are dropped and logged, because they are bugs of the tool or hook.
+// the run of the call has ended. Malformed actions are dropped and logged, because they are bugs of the tool or hook.
 func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) []store.Action {
 	var actions []store.Action
 	for i := range asked {

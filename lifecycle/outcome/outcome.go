@@ -370,7 +370,8 @@ func InDoubt() *Terminal {
 	return out
 }
 
-// ResultNotStored is the outcome of a call that replaces its real outcome when the journal refused the content of that.
+// ResultNotStored replaces the outcome of a call when the journal refused the content of that outcome. The parameter of is the refused
+// outcome.
 func ResultNotStored(of *Terminal) *Terminal {
 	out := refused(tool.Error{Code: tool.Internal, Reason: "RESULT_NOT_STORED", Message: "The tool ended, but its result could not be stored"})
 	if out.Executed = of.Executed; of.Status == call.Cancelled {

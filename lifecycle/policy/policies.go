@@ -156,7 +156,7 @@ func (p *Policies) DropRun(namespace, run string) {
 // load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read. People are then asked
 // again.
 func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
-	p.mu.Lock() // The lock makes policies that are committed during the load wait and apply after it.
+	p.mu.Lock() // Because of the lock, a policy that is committed during the load waits, and takes effect after the load.
 	defer p.mu.Unlock()
 	rules, modes := map[toolName][]*call.Rule{}, map[RunOrThread]*chosenMode{}
 	now := p.store.Now()
