@@ -84,7 +84,7 @@ type toolOutput struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// A mediaOutput has the forms of media that both versions know.
+// A mediaOutput holds media in the forms that both supported versions of the AI SDK accept.
 type mediaOutput struct {
 	Type      string `json:"type"`
 	Text      string `json:"text,omitempty"`

@@ -12,10 +12,11 @@ import (
 
 // An Answer is the outcome of a call, or what the call waits for. Exactly one of Result and Waiting is set.
 type Answer struct {
-	CallID  string // toold's id of the call, for the handles of its artifacts
+	CallID  string // id of the call in toold, used in the handles of its artifacts
 	Result  *tool.Result
 	Waiting *Waiting
-	// Media has the bytes of the artifacts that [Turn.Needs] lists. An artifact that is missing is named in the text.
+	// Media has the bytes of the artifacts that [Turn.Needs] lists. If an artifact is missing here, the text for the model names it
+	// instead.
 	Media map[string][]byte
 }
 
@@ -28,13 +29,15 @@ type Waiting struct {
 
 // Options say how results become messages.
 type Options struct {
-	// Placeholders answers calls without a result with a text that begins with [PlaceholderMark]. Without it, such calls are an error, except
-	// for approvals in the AI SDK, which has a part for them.
+	// Placeholders makes [Turn.Messages] answer each call without a result with a text that begins with [PlaceholderMark]. If it is false,
+	// a call without a result is an error. The exception is a call that waits for an approval in the AI SDK's format, which has a part for
+	// that.
 	Placeholders bool
-	// TextPerResult and TextPerTurn limit the bytes of text that tools wrote. 0 means 64 KiB and 256 KiB. A longer text keeps its head and
-	// tail. In a turn with many results, each keeps at least 256 bytes.
+	// TextPerResult and TextPerTurn limit the bytes of text that tools wrote. 0 means 64 KiB and 256 KiB. Of a longer text, the beginning
+	// and the end are kept. In a turn with many results, at least 256 bytes of each text are kept.
 	TextPerResult, TextPerTurn int
-	// MediaPerTurn limits the bytes of images and documents, before base64. 0 means 4 MiB. What does not fit is named in the text.
+	// MediaPerTurn limits the bytes of images and documents, before base64. 0 means 4 MiB. The text names the images and documents that do
+	// not fit.
 	MediaPerTurn int
 }
 
@@ -54,16 +57,16 @@ func (o Options) withDefaults() Options {
 // PlaceholderMark is the beginning of every placeholder.
 const PlaceholderMark = "[toold placeholder] "
 
-// ReasonOpen is the reason of the refusal for messages of a turn with open calls.
+// ReasonOpen is the reason of the refusal when messages were requested for a turn in which a call has no result yet.
 const ReasonOpen = "TURN_OPEN"
 
-// An outcome is an answer as a provider's message needs it.
+// An outcome holds the parts of an answer from which a provider's message is made.
 type outcome struct {
 	call     *Call
 	text     string // never blank
 	failed   bool
-	denied   bool   // by a gate or a person
-	approval string // id of the suspension of an approval
+	denied   bool   // a gate or a person refused the call
+	approval string // id of the suspension if the call waits for an approval, else empty
 	media    []medium
 }
 
@@ -76,8 +79,9 @@ func (o *outcome) plain() string {
 }
 
 // Messages returns the messages that follow the assistant message, with an answer to every call. answers has one Answer for each call, in
-// order. The same results give the same bytes. Anthropic and Gemini get one message with all answers, and no message when there is no call;
-// the other providers get one for each call. The client inserts its answers to [Turn.NotHandled] at their index.
+// order. The same results give the same bytes. Anthropic and Gemini get one message with all answers, or no message when there is no call.
+// Other providers get one message for each call. For the calls in [Turn.NotHandled], the client adds its own answers at the position that
+// their Index gives.
 func (t *Turn) Messages(answers []Answer, o Options) ([][]byte, error) {
 	f, err := t.check(answers)
 	if err != nil {
@@ -95,9 +99,9 @@ func (t *Turn) Messages(answers []Answer, o Options) ([][]byte, error) {
 	return f.messages(t.outcomes(f, answers, o.withDefaults())), nil
 }
 
-// Late returns one user message with the outcomes of calls that the history answers with placeholders, because providers refuse a second
-// result for an id. An Answer without a result is left out, and so must be the calls that the history has. It returns nil when no answer has a
-// result.
+// Late returns one user message with results that came after their calls were answered with placeholders. It is a user message because
+// providers refuse a second result for the same id. Late skips an Answer without a result. For a call whose result the history already
+// contains, the caller must pass an Answer without a result. Late returns nil when no answer has a result.
 func (t *Turn) Late(answers []Answer, o Options) ([]byte, error) {
 	f, err := t.check(answers)
 	if err != nil {
@@ -181,7 +185,7 @@ func (o *outcome) describe(a *Answer) string {
 	return modelText(a.Result)
 }
 
-// modelText returns the text for the model. A result without a message or data has the text of its content.
+// modelText returns the text for the model. If the result has neither a message nor data, it returns the text of the content.
 func modelText(r *tool.Result) string {
 	text := r.ModelText()
 	if strings.TrimSpace(text) == "" {
@@ -199,7 +203,7 @@ func modelText(r *tool.Result) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// approval returns the suspension's id when the call waits for an approval.
+// approval returns the id of the suspension when the call waits for an approval, else "".
 func (a *Answer) approval() string {
 	if a.Result != nil || a.Waiting == nil || a.Waiting.Action != "approval" {
 		return ""
@@ -209,7 +213,7 @@ func (a *Answer) approval() string {
 
 func (a *Answer) placeholder() string {
 	switch w := a.Waiting; {
-	case w == nil: // not an answer; only Late skips it
+	case w == nil: // The answer is empty. Only Late accepts this, and it skips the answer.
 		return ""
 	case w.SuspensionID == "":
 		return PlaceholderMark + "The call has no result yet. Do not send it again; its result follows."
@@ -222,7 +226,7 @@ func (a *Answer) placeholder() string {
 	}
 }
 
-// encode returns the JSON of a message, without the escapes of HTML.
+// encode returns the JSON of a message. It does not escape HTML characters.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

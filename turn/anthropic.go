@@ -42,7 +42,7 @@ func (anthropic) block(p *parser, b node) error {
 		return err
 	}
 	if kind != "tool_use" {
-		return nil // Text, reasoning, and what the server ran. The results are checked later.
+		return nil // No call for the client: text, reasoning, or a call that Anthropic's server ran. The method results checks the results in the response.
 	}
 	texts, err := b.texts("id", "name")
 	if err != nil {
@@ -50,11 +50,11 @@ func (anthropic) block(p *parser, b node) error {
 	}
 	return p.add(&found{
 		at: b, kind: kind, id: texts[0], name: texts[1], arguments: b.get("input").raw(), object: true,
-		foreign: b.get("toolset_name").str() != "", // a member of a toolset of the provider, such as a browser
+		foreign: b.get("toolset_name").str() != "", // the call is for a toolset of the provider, such as a browser
 	})
 }
 
-// results refuses a result of a call that the server did not run.
+// results refuses a response that contains a result, unless it is the result of a call that Anthropic's server ran.
 func (anthropic) results(p *parser, content node) error {
 	for b := range content.items() {
 		kind, id := b.get("type").str(), b.get("tool_use_id").str()
@@ -93,7 +93,7 @@ func (anthropic) messages(outcomes []outcome) [][]byte {
 	for i := range outcomes {
 		o := &outcomes[i]
 		result := block{Type: "tool_result", ToolUseID: o.call.ModelCallID, IsError: o.failed, Content: blocks(o.text, o.media)}
-		if len(o.media) > 0 { // The API refuses is_error beside anything but text.
+		if len(o.media) > 0 { // The API refuses is_error in a result with content other than text.
 			result.IsError, result.Content[0].Text = false, o.plain()
 		}
 		m.Content = append(m.Content, result)

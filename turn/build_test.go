@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/turn"
 )
 
-// A request is a call of a model, as a test describes it for every provider.
+// A request is a tool call in a model's response. A test describes it once for all providers.
 type request struct {
 	id, name, args string
 }
@@ -23,7 +23,7 @@ func message(p turn.Provider, extra string, calls ...request) string {
 		if !json.Valid([]byte(args)) || !strings.HasPrefix(args, "{") {
 			args = map[turn.Provider]string{turn.Gemini: "{}"}[p]
 			if args == "" {
-				args = quote(c.args) // what libraries do with text that does not parse
+				args = quote(c.args) // The libraries of providers send arguments that do not parse as a JSON string.
 			}
 		}
 		switch p {
@@ -67,14 +67,14 @@ func quote(s string) string {
 	return string(b)
 }
 
-// answered is the answer to a call in messages: the model's id, or the name where there is none.
+// answered identifies a call that a message answers: by the model's id, or by the name when the provider has no ids.
 type answered struct {
 	id, text string
 	failed   bool
 	media    int
 }
 
-// A fataler is a test, also one of rapid.
+// A fataler is a [*testing.T] or a test of the package rapid.
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)

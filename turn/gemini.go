@@ -1,6 +1,7 @@
 package turn
 
-// gemini is the format of Gemini's generateContent. Calls without ids are matched by position, so one content has all responses in order.
+// gemini is the format of Gemini's generateContent. Gemini matches calls without ids by their position. The answers to all calls are
+// therefore in one content, in the order of the calls.
 type gemini struct{}
 
 func (gemini) parse(p *parser, m node) error {

@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the messages into the golden files")
 
-// A golden turn is a response, the answers of toold, and what becomes of them. The calls get the ids id0, id1 … unless they have one.
+// golden describes a response and toold's answers to its calls. The test compares the messages that are made from them with a file. The
+// calls get the ids id0, id1 … unless they have one.
 type golden struct {
 	name    string
 	calls   []request
@@ -24,7 +25,7 @@ type golden struct {
 	own     []string
 	answers []turn.Answer
 	options turn.Options
-	late    []turn.Answer // outcomes that follow the messages
+	late    []turn.Answer // answers that arrive after the messages were sent
 }
 
 const (
@@ -148,7 +149,7 @@ func goldens() []golden {
 	}
 }
 
-// A line of a golden file.
+// line is one line of a golden file.
 type line struct {
 	Name     string            `json:"name"`
 	Message  json.RawMessage   `json:"message"`
@@ -156,7 +157,8 @@ type line struct {
 	Messages []json.RawMessage `json:"messages"`
 }
 
-// TestGolden fixes every byte of the messages. scripts/providers.sh gives the same files to the providers' own libraries.
+// TestGolden compares every byte of the messages with the golden files. scripts/providers.sh passes the same files to the providers' own
+// libraries.
 func TestGolden(t *testing.T) {
 	for _, p := range turn.Providers() {
 		t.Run(string(p), func(t *testing.T) {

@@ -21,7 +21,8 @@ func (m medium) image() bool { return isImage(m.mime) }
 
 const pdf = "application/pdf"
 
-// magic has the first bytes of the types that providers take. A provider refuses the whole history for one image that is none.
+// magic maps each media type that providers accept to the first bytes of such a file. Data must begin with these bytes, because a provider
+// refuses the whole history when one image in it is not valid.
 var magic = map[string]string{
 	"image/png": "\x89PNG\r\n\x1a\n", "image/jpeg": "\xff\xd8\xff", "image/gif": "GIF8", "image/webp": "RIFF", pdf: "%PDF-",
 }
@@ -32,7 +33,7 @@ func genuine(mime string, data []byte) bool {
 	return magic[mime] != "" && strings.HasPrefix(string(data), magic[mime])
 }
 
-// fileName returns a plain name for a document, and nothing for an image.
+// fileName returns a plain file name for a document. For an image it returns "".
 func (m medium) fileName() string {
 	if m.image() {
 		return ""
@@ -66,7 +67,8 @@ func (t *Turn) Needs(answers []Answer, o Options) ([]Need, error) {
 	return needs, nil
 }
 
-// choose returns which contents of each answer are sent as media. It depends on the results alone, not on the artifacts that are loaded.
+// choose returns which contents of each answer are sent as media. The choice depends on the results alone, and not on which artifacts are
+// loaded.
 func choose(f format, answers []Answer, budget int) [][]bool {
 	chosen := make([][]bool, len(answers))
 	for i := range answers {
@@ -132,7 +134,8 @@ func (o *outcome) attach(a *Answer, chosen []bool) string {
 	return lines.String()
 }
 
-// note describes a content that is not sent. The message of a result has the words of inline text, so it needs no note.
+// note returns a text that names a content that is not sent as media. For inline text it returns "", because the message already contains
+// that text.
 func (a *Answer) note(c *tool.Content) string {
 	size, known := sizeOf(a.Result, c)
 	what := string(c.Type)
@@ -152,7 +155,7 @@ func (a *Answer) note(c *tool.Content) string {
 	return "[" + what + ", not shown]"
 }
 
-// isPlain reports whether a media type of a tool can be quoted as it is.
+// isPlain reports whether a text for the model may quote a media type that a tool chose.
 func isPlain(mime string) bool {
 	for i := range len(mime) {
 		if c := mime[i]; c <= ' ' || c > '~' || c == '[' || c == ']' {
@@ -162,7 +165,7 @@ func isPlain(mime string) bool {
 	return mime != "" && len(mime) <= 100
 }
 
-// documentName returns a file name for a document. Providers want one, with an extension.
+// documentName returns a file name for a document. Providers expect a name with an extension.
 func documentName(c *tool.Content) string {
 	name := path.Base(strings.ReplaceAll(strings.ToValidUTF8(c.Name, ""), "\\", "/"))
 	if !isPlain(name) || !strings.HasSuffix(name, ".pdf") {

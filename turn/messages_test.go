@@ -94,7 +94,7 @@ func TestEachCallIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// Every provider has a limit for media, and what is above it is named.
+// TestMedia checks that the messages of every provider keep the limit for media, and that their text names the media that do not fit.
 func TestMedia(t *testing.T) {
 	shot := tool.Content{Type: tool.ContentImage, MIMEType: "image/png", Artifact: "shot"}
 	sized := func(size int) turn.Answer {

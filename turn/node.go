@@ -9,12 +9,12 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A node is a value in a JSON text that [call.ParseJSON] has accepted. It gives the bytes of the value, which a decoded value has lost. The
-// zero node and null are absent.
+// A node is a value in a JSON text that [call.ParseJSON] has accepted. Unlike a decoded value, it gives access to the original bytes. The
+// zero node and a JSON null both count as absent.
 type node struct {
 	text     string // the whole text
 	from, to int
-	at       string // path, for errors
+	at       string // path of the value in the text, for errors
 }
 
 // parseMessage parses the message of a request.
@@ -51,7 +51,7 @@ func (n node) raw() string {
 	return n.text[n.from:n.to]
 }
 
-// refuse returns the refusal of a request for this value.
+// refuse returns a refusal of the request that names this value as the reason.
 func (n node) refuse(format string, args ...any) error {
 	return call.InvalidField(n.at, format, args...)
 }
@@ -78,7 +78,7 @@ func (n node) members() iter.Seq2[member, node] {
 	}
 }
 
-// A member is the name of a member, and the range of name and value in the text.
+// A member describes one member of a JSON object: its name, and the range in the text that contains the name and the value.
 type member struct {
 	name     string
 	from, to int

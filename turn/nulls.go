@@ -10,13 +10,13 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// RemoveNulls removes the nulls that strict mode added to the arguments of a call. Strict mode requires every property, so an optional
-// property whose schema does not accept null may be null there, which means that it is absent. All other bytes stay unchanged. It reports
-// whether it removed anything.
+// RemoveNulls removes the nulls that strict mode added to the arguments of a call. In strict mode a model must send every property. To omit
+// an optional property, it sends null, even if the tool's schema does not accept null. RemoveNulls removes such properties and leaves all
+// other bytes unchanged. It reports whether it removed anything.
 //
-// schema is the tool's own schema. RemoveNulls changes nothing in places where it cannot decide, such as an object that could match several
-// alternatives, and nothing at all when the schema has no strict form or uses keywords that make this hard to see. The error says that a text
-// does not parse.
+// schema is the tool's own schema. If it is not certain what a null means, as in an object that could match several alternatives,
+// RemoveNulls keeps the null. It keeps all nulls when the schema has no strict form, or when it contains a keyword with which RemoveNulls
+// cannot tell. An error means that the schema or the arguments do not parse.
 func RemoveNulls(schema []byte, arguments string) (string, bool, error) {
 	if len(schema) == 0 {
 		return arguments, false, nil
@@ -42,7 +42,7 @@ func RemoveNulls(schema []byte, arguments string) (string, bool, error) {
 	return splice(arguments, s.cuts), true, nil
 }
 
-// splice returns the text without the ranges.
+// splice returns the text without the given ranges.
 func splice(text string, cuts [][2]int) string {
 	slices.SortFunc(cuts, func(a, b [2]int) int { return a[0] - b[0] })
 	var b strings.Builder
@@ -63,21 +63,21 @@ const (
 	strictText    = 100_000
 )
 
-// A strictSchema is a schema that registry/export can make strict. Schemas that may have no strict form are unknown.
+// A strictSchema is a schema that registry/export can make strict. Its method known returns false when this is not certain.
 type strictSchema struct {
 	root                 any
 	nodes, choices, text int
 	cuts                 [][2]int
 }
 
-// hard has the keywords whose effect on a strict schema, or on one member, is not decided here.
+// hard lists the keywords that this file does not interpret. A schema with one of them counts as a schema without a strict form.
 var hard = []string{
 	"not", "if", "then", "else", "dependentSchemas", "dependentRequired", "dependencies", "patternProperties", "propertyNames", "prefixItems",
 	"additionalItems", "contains", "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef", "$id", "id", "$anchor",
 	"$dynamicAnchor",
 }
 
-// notes has the keywords that may stand beside alternatives and references.
+// notes lists the keywords that do not restrict values. They may appear beside alternatives and references.
 var notes = []string{
 	"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "nullable",
 }
@@ -94,7 +94,7 @@ func (s *strictSchema) known(v any) bool {
 	return s.object(o, 1)
 }
 
-// resolve follows references, and an allOf of one schema. It returns nil for anything that is hard.
+// resolve follows references, and an allOf with one schema. It returns nil for a schema that this file cannot interpret.
 func (s *strictSchema) resolve(v any) map[string]any {
 	for range strictDepth {
 		o, ok := v.(map[string]any)
@@ -144,7 +144,7 @@ func (s *strictSchema) target(ref string) any {
 
 // schema reports whether a schema below the root has a strict form.
 func (s *strictSchema) schema(v any, depth int) bool {
-	s.nodes += 3 // A reference counts up to three times in registry/export.
+	s.nodes += 3 // registry/export counts a schema up to three times if it is a reference.
 	o := s.resolve(v)
 	if o == nil || depth > strictDepth || s.nodes > strictNodes {
 		return false
@@ -161,7 +161,7 @@ func (s *strictSchema) schema(v any, depth int) bool {
 			return false
 		case json.Number:
 			if !has(o, "type") || len(c) > 15 {
-				return false // registry/export may describe the values instead, and then no type is left.
+				return false // For such a number, registry/export may describe the values in the description and drop the enum. Without a type, nothing is then left.
 			}
 		}
 	}
@@ -203,10 +203,10 @@ func (s *strictSchema) object(o map[string]any, depth int) bool {
 			return false
 		}
 	}
-	return !open && s.text <= strictText // An object of free names has no strict form.
+	return !open && s.text <= strictText // An object whose property names are free has no strict form.
 }
 
-// walk notes the nulls to cut out of a value.
+// walk records which nulls must be removed from the value n. schema is the schema of n.
 func (s *strictSchema) walk(n node, schema any) {
 	o := s.resolve(schema)
 	if o == nil || n.kind() != '{' && n.kind() != '[' {
@@ -255,7 +255,7 @@ func (s *strictSchema) fitting(o map[string]any, kind byte) []any {
 	return fit
 }
 
-// rejectsNull reports whether a schema certainly rejects null, without being false.
+// rejectsNull reports whether a schema certainly rejects null. It returns false for the schema false, which rejects every value.
 func (s *strictSchema) rejectsNull(v any) bool {
 	o := s.resolve(v)
 	switch {
@@ -270,9 +270,9 @@ func (s *strictSchema) rejectsNull(v any) bool {
 	return len(values) > 0 && !slices.Contains(values, nil)
 }
 
-// cut notes the ranges of members to drop, each with one comma.
+// cut records the text ranges of the members to drop. Each range includes one comma.
 func (s *strictSchema) cut(members []member, drop []bool) {
-	last := len(drop) // index of the first member of those at the end that are dropped
+	last := len(drop) // all members from this index on are dropped
 	for last > 0 && drop[last-1] {
 		last--
 	}

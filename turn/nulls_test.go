@@ -93,7 +93,7 @@ func TestRemoveNulls(t *testing.T) {
 	}
 }
 
-// anySchema draws schemas of few names, so that arguments often have members that they mention.
+// anySchema draws schemas with few different property names, so that random arguments often contain properties of the schema.
 func anySchema(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kind := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10}).Draw(t, "kind")
@@ -168,8 +168,9 @@ func anyValue(depth int) *rapid.Generator[any] {
 	})
 }
 
-// T138: no removal of a null changes a meaning. TestOnlyNullsOfStrictMode compares RemoveNulls with the export: it removes only what [export.Tool.Nulls] lists, and nothing from the
-// arguments of a tool that was exported without strict mode.
+// TestOnlyNullsOfStrictMode (T138) checks that the removal of a null never changes the meaning of arguments. It compares RemoveNulls with
+// the export. RemoveNulls may remove only the nulls that [export.Tool.Nulls] lists, and none from the arguments of a tool that was exported
+// without strict mode.
 func TestOnlyNullsOfStrictMode(t *testing.T) {
 	removed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -214,7 +215,8 @@ func compareWithExport(t *rapid.T) int {
 	return len(removed)
 }
 
-// TestAllNullsOfPlainSchemas checks that nothing is left over where the schema is plain: objects, lists, references and optional objects.
+// TestAllNullsOfPlainSchemas checks that no null of strict mode remains when the schema has only objects, lists, references and optional
+// objects.
 func TestAllNullsOfPlainSchemas(t *testing.T) {
 	schema := `{"type":"object","required":["r"],"properties":{"r":{"type":"string"},"s":{"type":"string","minLength":1},"l":{"type":"array","items":{"$ref":"#/$defs/d"}},
 		"o":{"anyOf":[{"$ref":"#/$defs/d"},{"type":"null"}]},"n":{"type":["number","null"]},"e":{"type":"string","enum":["x"]}},
@@ -237,7 +239,7 @@ func TestAllNullsOfPlainSchemas(t *testing.T) {
 	}
 }
 
-// differences returns the pointers of members that b lacks. Everything else must be equal.
+// differences returns the JSON pointers of the members that a has and b lacks. Everything else must be equal.
 func differences(t fataler, at string, a, b any) []string {
 	t.Helper()
 	switch a := a.(type) {

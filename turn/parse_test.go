@@ -17,7 +17,7 @@ func TestRefusals(t *testing.T) {
 		name     string
 		provider turn.Provider
 		message  string
-		field    string // of the violation
+		field    string // field that the violation names
 		says     string
 	}{
 		{"no provider", "grok", `{}`, "provider", "openai-responses"},

@@ -28,7 +28,7 @@ func (responses) parse(p *parser, output node) error {
 	return nil
 }
 
-// serverSide has the kinds that the server has finished.
+// serverSide lists the kinds of items for work that the provider's server has already done.
 var serverSide = []string{
 	"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call", "program_output",
 }
@@ -59,7 +59,7 @@ func (responses) item(p *parser, item node, hosted map[string]bool) error {
 	case strings.HasSuffix(kind, "_call") && server:
 		hosted[id] = true
 		return nil
-	case strings.HasSuffix(kind, "_call") && id != "": // A call without call_id is never the client's.
+	case strings.HasSuffix(kind, "_call") && id != "": // Without a call_id, the call is not for the client.
 		return p.add(&found{at: item, kind: kind, id: id, name: item.get("name").str(), arguments: item.raw(), object: true, foreign: true})
 	}
 	return nil // reasoning and other items without a call
@@ -88,7 +88,7 @@ func (responses) call(p *parser, item node) error {
 	case "incomplete":
 		f.truncated = true
 	}
-	if space := item.get("namespace").str(); space != "" && space != f.name { // A function that was searched for is its own namespace.
+	if space := item.get("namespace").str(); space != "" && space != f.name { // The provider found this function by a tool search if the member "namespace" equals the function's name. Any other value names a toolset that toold does not run.
 		f.foreign = true
 	}
 	return p.add(f)

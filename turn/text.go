@@ -9,11 +9,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// leastText is what each result keeps when a turn has many.
+// leastText is the number of bytes that are kept of each text even when a turn has many results.
 const leastText = 256
 
-// share returns the limit in bytes for each text. When all texts together exceed the limit for the turn, the longest ones are cut to the same
-// length.
+// share returns the limit in bytes for each text. When all texts together exceed perTurn, the longest texts are cut to the same length.
 func share(texts []string, perResult, perTurn int) []int {
 	sizes := make([]int, len(texts))
 	for i, text := range texts {
@@ -34,8 +33,8 @@ func share(texts []string, perResult, perTurn int) []int {
 	return sizes
 }
 
-// shorten keeps the head and the tail of a text that is longer than limit, and names the artifacts that may have all of it. The note about
-// the missing part does not count.
+// shorten keeps the beginning and the end of a text that is longer than limit. It adds a note about the missing part, which names the
+// artifacts that may contain the whole text. The note does not count towards limit.
 func shorten(text string, limit int, a *Answer) string {
 	if len(text) <= limit {
 		return text

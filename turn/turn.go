@@ -13,11 +13,11 @@ import (
 // A Provider is the format of a model's response.
 type Provider string
 
-// The providers. The message of a turn is the value in the comment.
+// The providers. The comment of each names the value in a response that is the message of a turn.
 const (
 	OpenAI          Provider = "openai"           // choices[0].message of Chat Completions
 	OpenAIResponses Provider = "openai-responses" // output of the Responses API
-	Anthropic       Provider = "anthropic"        // the message
+	Anthropic       Provider = "anthropic"        // the whole response of the Messages API
 	Gemini          Provider = "gemini"           // candidates[0].content of generateContent
 	AISDK           Provider = "ai-sdk"           // one assistant ModelMessage of the Vercel AI SDK
 )
@@ -131,7 +131,7 @@ type parser struct {
 	own        []string
 	ids        map[string]bool
 	digest     []byte
-	stopReason string // from the message
+	stopReason string // stop reason that the message itself contains
 }
 
 const callsDomain = "toold.turn.calls.v1"
@@ -149,7 +149,7 @@ func newParser(r Request) *parser {
 	return p
 }
 
-// hash adds a list of texts to the digest. Different lists never add the same bytes.
+// hash adds a list of texts to the digest. Two different lists never add the same bytes.
 func (p *parser) hash(texts ...string) {
 	p.digest = append(p.digest, '[')
 	for _, s := range texts {
@@ -165,12 +165,12 @@ type found struct {
 	id, name  string
 	arguments string
 	object    bool // The provider sends arguments as a JSON value, not as text.
-	foreign   bool // A kind or namespace that toold does not run.
+	foreign   bool // toold does not run calls of this kind
 	truncated bool
 	caller    string
 }
 
-// add adds a call of toold or of the client.
+// add adds a call that toold or the client runs.
 func (p *parser) add(f *found) error {
 	index := len(p.turn.Calls) + len(p.turn.NotHandled)
 	switch {
@@ -223,9 +223,9 @@ func cut(reason string) bool {
 
 const identityDomain = "toold.turn.v1"
 
-// Identity returns the digest, in hex, that identifies a repeated request for a turn. It covers provider, strict, own tools, the calls in
-// order, caller, run, thread and options. Text and reasoning of the response do not count, and neither does the stop reason. A turn from JSON
-// has the same identity.
+// Identity returns a digest in hex that identifies a turn. A repeated request for the same turn has the same digest. The digest covers
+// provider, strict, own tools, the calls in order, caller, run, thread and options. It does not cover the text, the reasoning and the stop
+// reason of the response. A turn that was decoded from its JSON form has the same identity.
 func (t *Turn) Identity(caller, run, thread string, o call.BatchOptions) string {
 	b := append([]byte(nil), identityDomain...)
 	for _, v := range [...]string{t.Digest, caller, run, thread, call.BatchDigest(o, nil, nil)} {
