@@ -16,7 +16,8 @@ import (
 	toold "github.com/toold-dev/toold/sdk/go"
 )
 
-// asClient is a variable with the address of a daemon. When it is set, this test binary acts as the client of sdk/testdata/client.jsonl.
+// asClient is an environment variable with the address of a daemon. When it is set, this test binary acts as the client of
+// sdk/testdata/client.jsonl.
 const asClient = "TOOLD_TEST_AS_CLIENT"
 
 type object map[string]any

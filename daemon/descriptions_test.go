@@ -8,7 +8,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Models read the descriptions of the configuration, and a reload can remove them again.
+// TestDescriptions checks that models get the tool descriptions of the configuration. When a reload removes such a description, models get
+// the tool's own description again.
 func TestDescriptions(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")

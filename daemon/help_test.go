@@ -34,7 +34,7 @@ func TestHelp(t *testing.T) {
 			walk(below)
 		}
 		if c.Name() == "exit-codes" || c.Name() == "help" || c.Name() == "completion" || c.HasParent() && c.Parent().Name() == "completion" {
-			return // help pages and the commands that cobra adds
+			return // Skip the help pages and the commands that cobra adds.
 		}
 		if c.Short == "" || !strings.Contains(c.Example, "toold "+strings.TrimPrefix(c.CommandPath(), "toold ")) && c.HasParent() {
 			t.Errorf("%s: help %q, example %q", c.CommandPath(), c.Short, c.Example)

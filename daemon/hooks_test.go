@@ -30,7 +30,7 @@ func hookProgram(t *testing.T, name, text string) string {
 	return path
 }
 
-// A program decides about the calls that match it, by the current configuration.
+// TestHooksOfCommands checks a hook that is a program. It decides about the calls that match its entry in the current configuration.
 func TestHooksOfCommands(t *testing.T) {
 	friday := hookProgram(t, "friday", `grep -q '"command":"deploy' || exit 0; echo "not on Fridays" >&2; exit 2`)
 	stop := hookProgram(t, "stop", `cat >/dev/null; echo '{"verdict":"block","reason":"stop"}'`)
@@ -63,7 +63,8 @@ func TestHooksOfCommands(t *testing.T) {
 	}
 }
 
-// A service decides as a program does. GetInfo, the metrics and the log show its health.
+// TestHooksOfServices checks that a hook can be a service instead of a program. GetInfo, the metrics and the log show the health of the
+// service.
 func TestHooksOfServices(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte("hunter2\n"), 0o600))
@@ -224,7 +225,8 @@ func (s *policyServer) Filter(stream grpc.BidiStreamingServer[tooldv1.FilterRequ
 	}
 }
 
-// An error names the place of an invalid setting. The output of config show is a file with the same meaning.
+// TestHookSettings checks that an error names the setting that is invalid. It also checks that the output of config show is a file with the
+// same meaning.
 func TestHookSettings(t *testing.T) {
 	program := hookProgram(t, "program", "exit 0")
 	for config, want := range map[string]string{

@@ -60,8 +60,8 @@ func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 }
 
 // signedIn returns a function that redacts the tokens that servers receive by sign-in. Each server has its own group of redacted values, so
-// that many tokens of one server do not displace those of others. A token that is too short for redaction in the daemon is redacted only by
-// the client of its server.
+// that many tokens of one server do not displace those of others. Some tokens are too short for redaction in the whole daemon. Only the MCP
+// client that is connected to the server redacts such a token.
 func signedIn(secrets *redact.Live) func(server, value string) {
 	return func(server, value string) {
 		_ = secrets.Know(fmt.Sprintf("sign-in.%.4x", sha256.Sum256([]byte(server))), value)

@@ -83,7 +83,8 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 	return nil
 }
 
-// notify delivers the letters of calls. Without targets, it only handles letters that earlier targets left.
+// notify delivers the letters that calls produce. Without targets, it only handles the letters for targets that were removed from the
+// configuration.
 func (d *daemon) notify(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

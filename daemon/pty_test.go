@@ -19,7 +19,7 @@ import (
 // and for text beyond the right edge.
 type pty struct {
 	t      *testing.T
-	fd     int // descriptor of master; calling master.Fd would make it blocking
+	fd     int // file descriptor of master, kept because master.Fd would make the file blocking
 	master *os.File
 	cmd    *exec.Cmd
 	ended  chan struct{}

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// A run is one command with its output.
+// run is one execution of the command line in a test, with its output.
 type run struct {
 	code        int
 	out, err    string

@@ -22,7 +22,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// asWorker is a variable with the address of a daemon. When it is set, this test binary acts as a worker of that daemon.
+// asWorker is an environment variable with the address of a daemon. When it is set, this test binary acts as a worker of that daemon.
 const asWorker = "TOOLD_TEST_AS_WORKER"
 
 type testArgs struct {

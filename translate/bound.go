@@ -15,8 +15,8 @@ import (
 // maxRecord is the maximum size of a record in bytes. Clients accept messages of 4 MiB by default.
 const maxRecord = 3 << 20
 
-// WholeCall translates a record into a message that can be sent but not read: it contains the record as encoded bytes. This was measured to
-// save 5 µs and 20 allocations.
+// WholeCall translates a record into a message that is only for sending. The message holds the record as encoded bytes, so its getters
+// return nothing in the daemon. This was measured to save 5 µs and 20 allocations.
 func WholeCall(c *call.Call) *tooldv1.Call {
 	b, err := written(func(w *encoder) { w.call(c) })
 	if err != nil || len(b) > maxRecord {

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// errNotText means that a text is not UTF-8, which messages must not contain.
+// errNotText means that a text is not UTF-8. Messages can contain only UTF-8.
 var errNotText = errors.New("a text is not UTF-8")
 
 // encodeEvents encodes the events of a frame as the field of its message. Common kinds are encoded by hand, because building and encoding

@@ -75,7 +75,7 @@ func (w *encoder) nested(field protowire.Number, m proto.Message) {
 	w.close(at)
 }
 
-// time omits the zero time.
+// time writes a time as a field. It writes nothing for the zero time.
 func (w *encoder) time(field protowire.Number, t time.Time) {
 	if t.IsZero() {
 		return

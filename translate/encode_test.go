@@ -207,7 +207,7 @@ func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	}
 }
 
-// BenchmarkRecord measures a common record, with and without building its messages.
+// BenchmarkRecord compares two ways to encode a common record: directly, and by first building its messages.
 func BenchmarkRecord(b *testing.B) {
 	now := time.Now()
 	c := &call.Call{
@@ -234,7 +234,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame measures a common frame, with and without building its messages.
+// BenchmarkFrame compares two ways to encode a common frame: directly, and by first building its messages.
 func BenchmarkFrame(b *testing.B) {
 	now := time.Now()
 	frame := &call.Frame{Key: call.Key{ID: "bench-00000000000000000001"}, Cursor: "c1.1.3", Events: []call.Event{

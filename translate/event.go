@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An eventBlock allocates the messages that every event needs at once.
+// An eventBlock holds all messages that every event needs, so that they take only one allocation.
 type eventBlock struct {
 	event tooldv1.CallEvent
 	time  timestamppb.Timestamp

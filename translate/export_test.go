@@ -1,4 +1,4 @@
 package translate
 
-// PlainFrame is the reference for FromFrame.
+// PlainFrame returns the frame with which tests compare the result of FromFrame.
 var PlainFrame = plainFrame

@@ -140,7 +140,7 @@ func toAgent(in *tooldv1.Agent) (tool.Agent, error) {
 	return tool.Agent{ID: in.GetAgentId(), Spec: in.GetSpec(), Allow: in.GetTools().GetAllow(), Exclude: in.GetTools().GetExclude()}, err
 }
 
-// CheckOffered checks the globs of an offered set.
+// CheckOffered checks the globs that select the offered tools.
 func CheckOffered(field string, in *tooldv1.OfferedTools) error {
 	if n := len(in.GetAllow()) + len(in.GetExclude()); n > maxGlobs {
 		return call.InvalidField(field, "has %d globs; at most %d are accepted", n, maxGlobs)

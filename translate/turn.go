@@ -10,7 +10,7 @@ func ToTurnCall(in *tooldv1.TurnSpec) (call.Spec, error) {
 	return ToSpec(&tooldv1.CallSpec{Run: in.GetRun(), Timeouts: in.GetTimeouts()})
 }
 
-// turnFrame sets the control of a frame of a turn.
+// turnFrame sets the field Control of out to the content of a frame of a turn.
 func turnFrame(out *tooldv1.Frame, f *call.Frame) {
 	switch {
 	case f.TurnStarted != nil:

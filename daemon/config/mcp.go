@@ -14,8 +14,9 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// MCPEntries reads the files of mcp.files and returns their servers. An entry may use variables of the workspace. If it then differs for a
-// namespace with its own workspace, that namespace gets a separate process of the server.
+// MCPEntries reads the files of mcp.files and returns the servers that they define. The entry of a server may use variables of the
+// workspace. The entry may then differ for a namespace with a separate workspace. In this case the namespace gets a separate process of the
+// server.
 func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	texts := make([][]byte, len(c.MCP.Files))
 	for i, path := range c.MCP.Files {
@@ -42,10 +43,11 @@ func (c *Config) MCPEntries() ([]mcp.Entry, error) {
 	return entries, err
 }
 
-// splitMCP compares the entries with own, the entries for the workspace of a namespace. If an entry differs, the namespace gets a separate
-// process of this server. splitMCP refuses a server that would give one namespace access to the workspace of another.
+// splitMCP compares entries, the servers for the shared workspace, with own, the same servers for the workspace of a namespace. If the two
+// entries of a server differ, the namespace gets a separate process of the server. splitMCP refuses a server that would give one namespace
+// access to the workspace of another.
 func (c *Config) splitMCP(entries, own []mcp.Entry, namespace string) error {
-	for i := range entries { // Both lists contain the same servers in the same order.
+	for i := range entries { // Entries with the same index belong to the same server.
 		e, shared := &own[i], entries[i]
 		shared.In = nil
 		same := reflect.DeepEqual(shared, *e)

@@ -25,7 +25,7 @@ func (c *Config) readYAML(text []byte) error {
 		return nil
 	}
 	if err == nil {
-		var twice any // Decode into a value, because only that detects duplicate keys.
+		var twice any // Decode into a Go value too: only that detects a key that occurs twice.
 		err = document.Decode(&twice)
 	}
 	if err != nil {

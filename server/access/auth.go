@@ -114,7 +114,8 @@ func newIdentity(p tool.Principal, method string) (Identity, error) {
 	return Identity{Principal: p, granted: set}, nil
 }
 
-// Oversees reports whether the identity may administer a namespace. The empty namespace stands for everything that all namespaces share.
+// Oversees reports whether the identity may administer a namespace. Pass the empty namespace to ask about everything that all namespaces
+// share.
 func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }

@@ -12,8 +12,9 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// A guest is a connection on which no request has had a valid credential yet. grpc-go limits the streams of a connection, but it counts
-// them before it knows whether the client is authenticated. The guard therefore sets lower limits for guests.
+// A guest is a connection on which no request has had a valid credential yet. The limits below apply to guests only. The limit of grpc-go
+// for the streams of a connection does not protect against guests: grpc-go counts streams before it knows whether the client is
+// authenticated.
 const (
 	// GuestConnections is the maximum number of guests. When there is one more, the oldest guest is disconnected. A client with a
 	// credential is a guest for only a few milliseconds.

@@ -32,7 +32,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 		calls, bytes := mask.list(page)
 		if size+bytes > pageBytes {
 			if at.Limit > 1 {
-				at.Limit /= 2 // The calls do not fit. Read fewer of them again, because only the engine knows the position after a call.
+				at.Limit /= 2 // The calls do not fit into the page. Read again with a smaller limit: only the engine knows at which position the next page must begin.
 				continue
 			}
 			if size > 0 {
@@ -44,7 +44,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 			resp.BrokenCallIds = append(resp.BrokenCallIds, key.ID)
 		}
 		size += bytes
-		want -= at.Limit // Also count calls that the principal may not see. Otherwise a page could go on through many such calls.
+		want -= at.Limit // Count the calls that the principal may not see, too. Otherwise a single request could read an unlimited number of such calls.
 		if page.Next == 0 || want <= 0 || size >= pageBytes {
 			return page.Next, nil
 		}

@@ -81,7 +81,8 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	}
 }
 
-// turns checks that a turn is shown to those who may get its call, and that its message has the result that they get.
+// turns checks that exactly the principals that may get the call of a turn may read the turn. The message of the turn must contain the same
+// result as the call.
 func (s *seen) turns(t *testing.T) {
 	t.Helper()
 	for _, caller := range []string{"alice", "bob", "cap", "mallory"} {

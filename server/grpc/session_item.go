@@ -24,7 +24,7 @@ type item struct {
 	waits atomic.Int64 // age of the session when an answer of the item began to wait; 0 when no answer waits
 	sent  chan error   // receives the result of the send
 	ended bool         // the final answer is queued
-	leave func()       // ends the count of the item as a watcher; called after its final answer was sent; nil when the item is not counted
+	leave func()       // called after the final answer was sent, to stop counting the item as a watcher; nil when the item is not counted
 }
 
 // serve serves an item as a request for the method that it names.

@@ -26,8 +26,8 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// flat caches the Done channel of a context. A watcher needs the channel for each event, and a context that is nested several levels deep
-// would look it up through all levels.
+// flat caches the Done channel of a context. A watcher needs the channel for each event. In a context that wraps several others, a call of
+// Done goes through all of them.
 type flat struct {
 	context.Context
 	done <-chan struct{}

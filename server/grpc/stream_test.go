@@ -401,7 +401,7 @@ func TestWatchTools(t *testing.T) {
 			}
 		}
 	}
-	if want := map[string]bool{"added": true, "-talk": true}; !maps.Equal(seen, want) { // secret is hidden before and after; forbidden does not change
+	if want := map[string]bool{"added": true, "-talk": true}; !maps.Equal(seen, want) { // The tool "secret" is hidden before and after the change, and the tool "forbidden" does not change.
 		t.Errorf("changes: %v, want %v", seen, want)
 	}
 	list, err = client.ListTools(ctx, &tooldv1.ListToolsRequest{})
@@ -460,7 +460,7 @@ func TestListPages(t *testing.T) {
 }
 
 // TestT110LostTail (T110) kills the daemon while a read-only call streams. With its old cursor, the client gets a gap, or the events of a
-// new run of the call. It must never get different events under sequence numbers that it has already received.
+// new execution of the call. It must never get different events under sequence numbers that it has already received.
 func TestT110LostTail(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -28,11 +28,11 @@ import (
 var update = flag.Bool("update", false, "write what the server answers into the transcripts")
 
 // TestTranscripts plays each conversation of testdata against a new server. A section `-- user Method [deadline] --` is a request. The
-// section `-- answer --` behind it has the answer: one message on each line, one event of a frame on each line, and the status when it is
+// section `-- answer --` after it has the answer: one message on each line, one event of a frame on each line, and the status when it is
 // not OK.
 //
-// Values that differ with each run are replaced by names. Requests may use these names: {suspension}, {digest}, {cursor}, {page} and {rule}
-// stand for the newest value of each.
+// Some values differ between two runs of the test. The answers have names instead of these values. Requests may use the names {suspension},
+// {digest}, {cursor}, {page} and {rule}. Each stands for the newest value of its kind.
 //
 // Each conversation is also played over a session, and must give the same answers.
 func TestTranscripts(t *testing.T) {
@@ -100,7 +100,7 @@ func parseArchive(text string) (comment string, sections []section) {
 	return comment, sections
 }
 
-// player plays requests and replaces the values that differ with each run.
+// player sends requests, and replaces the values in the answers that differ between two runs of the test.
 type player struct {
 	w       *world
 	through door
@@ -256,7 +256,7 @@ func (p *player) tellStatus(out *strings.Builder, err error) {
 	}
 }
 
-// unsteady lists the fields whose values differ with each run. It maps the name of the field to the kind of its value.
+// unsteady lists the fields whose values differ between two runs of the test. It maps the name of the field to the kind of its value.
 var unsteady = map[string]string{
 	"suspensionId": "suspension", "digest": "digest", "toolDigest": "tool digest", "appliesTo": "digest", "expectedDigest": "digest",
 	"cursor": "cursor", "nextPageToken": "page", "revision": "revision", "error_id": "error", "ruleId": "rule", "callId": "call", "id": "call", "call_id": "call",
@@ -268,7 +268,7 @@ var (
 	seconds = regexp.MustCompile(`^[0-9.]+s$`)
 )
 
-// steady replaces the values that differ with each run.
+// steady replaces the values that differ between two runs of the test.
 func (p *player) steady(v any, field string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -298,7 +298,7 @@ func (p *player) steadyText(s, field string) string {
 		return "<time>"
 	case field == "duration" && seconds.MatchString(s):
 		return "<duration>"
-	case what == "call" && !aUUID.MatchString(s): // The test chose this id, so it is the same in each run.
+	case what == "call" && !aUUID.MatchString(s): // The test chose this id, so it is always the same.
 		return s
 	case what == "":
 		return p.replaceNames(s)

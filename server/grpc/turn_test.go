@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// aTurn is a turn of Chat Completions with the given tool calls.
+// aTurn returns a turn in the format of Chat Completions, with the given tool calls.
 func aTurn(id string, calls ...string) *tooldv1.TurnSpec {
 	return &tooldv1.TurnSpec{
 		Provider: tooldv1.TurnProvider_TURN_PROVIDER_OPENAI, TurnId: id, Run: &tooldv1.Run{ThreadId: "thread-of-turns"},
@@ -67,7 +67,7 @@ func TestTurnAttaches(t *testing.T) {
 	if last := first[len(first)-1].GetTurnFinished(); last == nil || len(last.GetOpen()) > 0 || last.GetRunBlocked() {
 		t.Errorf("the last frame is %v", first[len(first)-1])
 	}
-	spec.Message = strings.Replace(spec.Message, `"content":null`, `"content":"I read and write."`, 1) // text does not count
+	spec.Message = strings.Replace(spec.Message, `"content":null`, `"content":"I read and write."`, 1) // The text of the response does not distinguish turns.
 	again, err := w.turn("alice", spec)
 	must(t, err)
 	got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId()})
@@ -86,7 +86,8 @@ func TestTurnAttaches(t *testing.T) {
 	wantRefusal(t, err, codes.NotFound, "TURN_NOT_FOUND")
 }
 
-// TestTurnOfOwnTools checks a turn that has no call for toold: the client gets its calls back, and nothing is stored.
+// TestTurnOfOwnTools checks a turn that has no call for toold. The response lists the calls that the client must run, and nothing is
+// stored.
 func TestTurnOfOwnTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -103,7 +104,7 @@ func TestTurnOfOwnTools(t *testing.T) {
 	wantRefusal(t, err, codes.NotFound, "TURN_NOT_FOUND")
 }
 
-// TestTurnBlocked checks that a turn whose run a gate blocks says so, and that every call has a message.
+// TestTurnBlocked checks a turn in which a gate blocks the agent's run. The response reports the block, and every call still has a message.
 func TestTurnBlocked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -119,7 +120,7 @@ func TestTurnBlocked(t *testing.T) {
 	wantRefusal(t, err, codes.FailedPrecondition, "RUN_BLOCKED")
 }
 
-// TestGetTurnWaits checks that GetTurn waits for a call that runs, and answers without messages after the time.
+// TestGetTurnWaits checks that GetTurn waits for a running call. When the requested time is over, it returns no messages.
 func TestGetTurnWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -146,7 +147,7 @@ func TestGetTurnWaits(t *testing.T) {
 	}
 }
 
-// TestTurnInSession checks that a session carries a turn.
+// TestTurnInSession checks that a turn can be sent as an item of a session.
 func TestTurnInSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

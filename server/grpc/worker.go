@@ -28,14 +28,15 @@ type WorkerSession interface {
 	// Hear calls take, which handles a message of the worker. The worker does not count as silent while take runs.
 	Hear(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
-	// ReadInput requests the input of a call from a position, at most most bytes. done means that the worker reads no more input.
+	// ReadInput requests the input of a call from a position. most is the maximum number of bytes. done means that the worker reads no more
+	// input.
 	ReadInput(lease string, position int64, most int, done bool) error
 	// Answer passes on the worker's answer to the question id.
 	Answer(id string, a link.Answer)
 	// Finish ends the work of a lease. The daemon calls [link.Line.Ack] after the journal has stored the outcome.
 	Finish(lease string, r *tool.Result, err error) error
-	// Complete ends an operation of the worker's pool, and returns after that is stored. It may first have to wait for the worker's answer
-	// to a question about the operation.
+	// Complete ends an operation that a worker of this pool started, and returns after the end is stored. It may first have to wait for the
+	// worker's answer to a question about the operation.
 	Complete(id, operation string, r *tool.Result, err error) error
 	Drain()
 	// Close ends the session. left means that the worker ended it.

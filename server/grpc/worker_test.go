@@ -52,7 +52,7 @@ func (rawCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(
 
 func (rawCodec) Name() string { return "proto" }
 
-// A rude worker may send any bytes.
+// rude is a worker that may send any bytes.
 type rude struct {
 	mu   sync.Mutex
 	left bool

@@ -6,10 +6,10 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// partSize is the largest part of a message in bytes. A frame with it has less than 1 MiB.
+// partSize is the largest part of a message in bytes. A frame with such a part is smaller than 1 MiB.
 const partSize = 1<<20 - 4096
 
-// split returns the frames of messages. A part ends at the end of a character.
+// split returns the frames that contain the messages. It never splits a message inside a character.
 func split(messages [][]byte) (frames []call.Frame) {
 	for i, m := range messages {
 		for {

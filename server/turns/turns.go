@@ -37,11 +37,12 @@ type Request struct {
 // A Query reads a turn.
 type Query struct {
 	ID string
-	// Wait is how long to wait for calls without a result.
+	// Wait is how long Get may wait for calls that have no result yet.
 	Wait time.Duration
-	// Placeholders answers calls without a result with a marked text.
+	// Placeholders requests a marked text as the answer to each call without a result.
 	Placeholders bool
-	// Late has the ids of calls that the client's history answers with placeholders. The only message then has their results.
+	// Late lists calls that have only a placeholder in the client's history. If it is not empty, Get returns a single message with the
+	// results of these calls.
 	Late []string
 }
 
@@ -53,8 +54,9 @@ type Service struct {
 // New returns a service.
 func New(e Engine) *Service { return &Service{e} }
 
-// Execute runs the calls of a turn, or attaches to them. The stream has the frames of their batch between a TurnStarted and a TurnFinished,
-// and the messages before the latter when every call has a result. A response without calls for toold is not stored.
+// Execute runs the calls of a turn, or attaches to them. The stream begins with TurnStarted, continues with the frames of the batch, and
+// ends with TurnFinished. When every call has a result, the messages come directly before TurnFinished. A response without calls for toold
+// is not stored.
 func (s *Service) Execute(ctx context.Context, p tool.Principal, r Request, o call.ExecuteOptions) (call.Stream, error) {
 	if err := call.CheckID("turn_id", r.ID, 16); err != nil {
 		return nil, err
@@ -82,8 +84,8 @@ func (s *Service) Execute(ctx context.Context, p tool.Principal, r Request, o ca
 	}, nil
 }
 
-// Get returns the messages of a turn as a stream: TurnStarted, messages, TurnFinished. There is no message when a call has no result and the
-// query asks for no placeholders, except in the AI SDK's form when all such calls wait for an approval.
+// Get returns the messages of a turn as a stream: TurnStarted, messages, TurnFinished. If a call has no result and the query requests no
+// placeholders, the stream contains no messages. The exception is the AI SDK's format when all calls without a result wait for an approval.
 func (s *Service) Get(ctx context.Context, p tool.Principal, q Query) (call.Stream, error) {
 	if err := call.CheckID("turn_id", q.ID, 16); err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (s *Service) Get(ctx context.Context, p tool.Principal, q Query) (call.Stre
 
 var errNotYet = errors.New("the batch has not finished")
 
-// await returns the calls of a batch when they have ended, or errNotYet.
+// await waits until the calls of a batch have ended and returns them. When they do not end within the time wait, it returns errNotYet.
 func (s *Service) await(ctx context.Context, p tool.Principal, id string, wait time.Duration) (*call.BatchFinished, error) {
 	w, err := s.engine.WatchBatch(ctx, p, id, "", true)
 	if err != nil {
@@ -230,7 +232,7 @@ func (s *Service) answers(ctx context.Context, p tool.Principal, t *turn.Turn, b
 // pieceSize is the number of bytes that artifact reads at once.
 const pieceSize = 256 << 10
 
-// artifact reads an artifact. It returns nil when the artifact is no longer stored: the message then names it.
+// artifact reads an artifact. It returns nil when the artifact is no longer stored. The message then contains only the artifact's name.
 func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name string) (data []byte, err error) {
 	for {
 		part, err := s.engine.ReadArtifact(ctx, p, id, name, int64(len(data)), pieceSize)
@@ -312,7 +314,7 @@ func finished(t *turn.Turn, b *call.BatchFinished) *call.TurnFinished {
 	return out
 }
 
-// refused names the turn in refusals of its batch.
+// refused changes a refusal of the batch so that it names the turn.
 func refused(err error, id string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {

@@ -88,7 +88,8 @@ func TestMethodsHaveMessagesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// The field numbers 1 to 15 take one byte on the wire. A nil list means every field of the message.
+// TestHotFieldsHaveOneByteTags checks that the fields that are sent most often have numbers from 1 to 15. The tags of these numbers take
+// one byte. In the table, a nil list means every field of the message.
 func TestHotFieldsHaveOneByteTags(t *testing.T) {
 	hot := []struct {
 		message protoreflect.ProtoMessage
@@ -168,8 +169,9 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 	}
 }
 
-// The namespace comes from authentication. In a request, the server fills a Principal itself and ignores what the client sent. Requests to
-// hooks may name the namespace, because the daemon sends them.
+// TestRequestsNameNoNamespace checks that no client can choose a namespace in a request, because the authentication determines it. A
+// request may contain a Principal: the server fills it, and ignores what the client sent. Requests to hooks may name the namespace, because
+// the daemon sends them.
 func TestRequestsNameNoNamespace(t *testing.T) {
 	principal := (&tooldv1.Principal{}).ProtoReflect().Descriptor()
 	methods(t, func(m protoreflect.MethodDescriptor) {
@@ -177,7 +179,7 @@ func TestRequestsNameNoNamespace(t *testing.T) {
 			return
 		}
 		walk(m.Input(), map[protoreflect.FullName]bool{principal.FullName(): true}, func(f protoreflect.FieldDescriptor) {
-			// The boolean field of WatchCalls selects the namespace of the principal.
+			// This field of WatchCalls is a boolean, so it does not name a namespace.
 			if f.Name() == "namespace" && f.Kind() != protoreflect.BoolKind {
 				t.Errorf("%s takes %s", m.Name(), f.FullName())
 			}
@@ -185,7 +187,8 @@ func TestRequestsNameNoNamespace(t *testing.T) {
 	})
 }
 
-// JSON is sent as text, because google.protobuf.Struct and Value would turn every number into a float.
+// TestJSONIsNeverConverted checks that all JSON is sent as text. The types google.protobuf.Struct and Value would turn every number into a
+// float.
 func TestJSONIsNeverConverted(t *testing.T) {
 	methods(t, func(m protoreflect.MethodDescriptor) {
 		for _, md := range []protoreflect.MessageDescriptor{m.Input(), m.Output()} {
