@@ -28,8 +28,9 @@ type Exec interface {
 }
 
 // Secrets resolves secrets. Resolve is called when an attempt starts, so after the call was approved. It must refuse a tool that is not
-// entitled to the secret. The parameter is "env." or "descriptor.", followed by the variable that gets the secret. Only the manifest
-// contains secret names; arguments of callers never do.
+// entitled to the secret. For a secret that the program gets in a variable, parameter is "env." and the name of the variable. For a secret
+// that the program reads from a file descriptor, parameter is "descriptor." and the name of the variable with the number of the descriptor.
+// Only the manifest contains secret names; arguments of callers never do.
 type Secrets interface {
 	Resolve(ctx context.Context, namespace, tool, parameter, name string) (value string, err error)
 }

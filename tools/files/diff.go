@@ -22,7 +22,7 @@ type diff struct {
 	notes          []string
 }
 
-// difference compares a file with its new content. The parameter most is the maximum size of the diff's text in bytes.
+// difference compares a file with its new content. The parameter most limits the size of the diff's text, in bytes.
 func difference(name string, was snapshot, content []byte, most int) diff {
 	if isBinary(was.content) {
 		return diff{notes: []string{fmt.Sprintf("replaces a binary file of %d bytes", len(was.content))}, added: countLines(content)}
@@ -107,7 +107,7 @@ func countLines(b []byte) int {
 	return n
 }
 
-// splitLines returns the lines of b with their line ends, but no more lines than most.
+// splitLines returns the lines of b with their line ends. The parameter most limits their number.
 func splitLines(b []byte, most int) []string {
 	var lines []string
 	for line := range bytes.Lines(b) {

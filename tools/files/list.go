@@ -72,7 +72,8 @@ func listMessage(p place, data listData, w window, text string, whole bool) stri
 	return text
 }
 
-// entriesOf returns the entries of a directory, sorted by name, but no more entries than most. It reports whether these are all entries.
+// entriesOf returns the entries of a directory, sorted by name. The parameter most limits their number. The second result reports whether
+// these are all entries.
 func entriesOf(ctx context.Context, dir File, most int) ([]fs.DirEntry, bool, error) {
 	var all []fs.DirEntry
 	for {

@@ -141,7 +141,8 @@ func plain(err error) error {
 	}
 }
 
-// localFile changes the entries of a directory, so that Info reads through the root. The entries of os would use a path of the host.
+// localFile replaces the entries of a directory by entries whose Info reads through the root. The entries that package os returns would use
+// a path of the host.
 type localFile struct {
 	*os.File
 	root *os.Root

@@ -30,8 +30,9 @@ type page struct {
 	sum      hash.Hash
 }
 
-// read reads a file of at most whole bytes to its end, because edits need the hash of the whole file. When the file is larger, it stops
-// when the window is full, and after most bytes at the latest. When whole is 0, it computes no hash.
+// read reads a file to its end, because edits need the hash of the whole file. When the file has more bytes than the parameter whole
+// allows, read stops when the window is full, and at the latest when it has read the number of bytes in most. When the parameter whole is
+// 0, read computes no hash.
 func (p *page) read(in io.Reader, whole, most int64) error {
 	if whole > 0 {
 		p.sum = sha256.New()
@@ -88,7 +89,7 @@ func returnReader(r *bufio.Reader) {
 }
 
 // nextLine reads the next line. It returns the beginning of the line, which contains everything that may be shown, and the length of the
-// whole line with its line end. It stops early in a line that is longer than most bytes.
+// whole line with its line end. The parameter most is a limit in bytes: in a longer line, nextLine stops early.
 func nextLine(in *bufio.Reader, most int64) (start []byte, length int, err error) {
 	const keep = utf8.UTFMax*maxLineLength + 1
 	for {

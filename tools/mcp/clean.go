@@ -25,8 +25,9 @@ var markup = regexp.MustCompile(`(?is)<!--.*?-->|<\|[^<>|]{0,60}\|>|\[/?INST\]|<
 // turns matches beginnings of lines such as "system:", which look like a new speaker in a conversation.
 var turns = regexp.MustCompile(`(?im)^[ \t#*]*(?:system|assistant|human|developer)[ \t*]*:[ \t]*`)
 
-// clean returns a text that is safe for a model to read and no longer than most bytes. It removes invisible characters, and markup that a
-// model could take for a part of its own conversation. Notes report that something was removed or cut.
+// clean returns a text that is safe for a model to read. It removes invisible characters, and markup that a model could take for a part of
+// its own conversation. The parameter most limits the length of the returned text, in bytes. Notes in the text report that something was
+// removed or cut.
 func clean(text string, most int) string {
 	seen := visible(text)
 	out := seen

@@ -17,8 +17,9 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 )
 
-// When asConformance is set, this test binary is the client for the MCP conformance suite. The client is toold with one server, and a
-// person who agrees to everything. The last argument is the address of the server. scripts/mcp-conformance.sh runs it.
+// asConformance names an environment variable. When it is set, this test binary is the client for the MCP conformance suite. The client is
+// toold with one server; the test answers questions like a person who agrees to everything. The last argument is the address of the server.
+// scripts/mcp-conformance.sh runs this client.
 const asConformance = "TOOLD_MCP_CONFORMANCE"
 
 // conform calls the tools of a server.

@@ -9,7 +9,8 @@
 //   - Its texts are cleaned before a model reads them.
 //   - Its hints count only as far as the operator's [Trust] goes.
 //   - The size and the rate of its messages are limited.
-//   - It gets no model, no roots and no secrets, except the secrets in its entry.
+//   - It cannot ask the client's model (sampling) or list directories of the client (roots).
+//   - It gets no secrets, except the secrets in its entry.
 //
 // A server may ask a person a question. The call then suspends, and the decision contains the answer. A server of the stateless protocol
 // era (2026-07-28) continues the call with the answer. With a server of an earlier era, toold makes the call again from its beginning, and

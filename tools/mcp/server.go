@@ -40,7 +40,7 @@ type server struct {
 	over chan struct{}      // closed when run has returned
 
 	listing sync.Mutex // held while the list of tools is replaced
-	retired bool       // the server lists no more tools; guarded by listing
+	retired bool       // set when the server is removed or replaced; from then on it must not publish a list of tools; guarded by listing
 
 	mu      sync.Mutex
 	session *session      // nil when no session is ready

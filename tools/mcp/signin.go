@@ -290,7 +290,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	}
 	if next != nil {
 		s.change(func(now *record) {
-			if now.Token == r.Token { // Otherwise another sign-in has replaced the record meanwhile.
+			if now.Token == r.Token { // When the tokens differ, another sign-in has replaced the record meanwhile.
 				now.Token, under.ok = next, err == nil
 			}
 		})

@@ -297,7 +297,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		return errors.New(s.hideText(refusal(err).Error())) // The error text may contain the daemon's credentials, which hideText redacts.
 	}
 	s.change(func(r *record) {
-		if r.Visit == v.Before { // Otherwise another person has signed in meanwhile, and that token is kept.
+		if r.Visit == v.Before { // When the visits differ, another person has signed in meanwhile, and the token of that sign-in is kept.
 			r.Way, r.Token, r.Visit = w, token, v.State
 		}
 	})

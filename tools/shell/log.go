@@ -21,8 +21,8 @@ func (l *log) write(b []byte) {
 	}
 }
 
-// since returns the output from offset on, but no more bytes than most. When the bytes at offset are no longer stored, it returns later
-// ones. from is the offset of the returned bytes. gone is the number of bytes between offset and from.
+// since returns the output from offset on. The parameter most limits its size, in bytes. When the bytes at offset are no longer stored,
+// since returns later ones. from is the offset of the returned bytes. gone is the number of bytes between offset and from.
 func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
 	first := l.total - int64(len(l.bytes))
 	from = min(max(offset, first), l.total)

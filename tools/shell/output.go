@@ -172,8 +172,9 @@ func (k *keeper) write(b []byte) {
 	}
 }
 
-// text returns the whole stream when it is no longer than most bytes. Otherwise it returns about most/2 bytes of its beginning and of its
-// end, with a line between them that says how much is missing. Then it also adds the artifact of the stream to cut.
+// text returns the whole stream unless it is larger than the limit most, in bytes. Of a larger stream, it returns about most/2 bytes of the
+// beginning and as many of the end, with a line between them that says how much is missing. Then it also adds the artifact of the stream to
+// cut.
 func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	if k.total <= int64(most) {
 		return valid(k.head), cut

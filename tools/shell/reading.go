@@ -8,8 +8,8 @@ import (
 
 // A reader is a command that only reads, except with certain options.
 //
-// An abbreviation of a long option counts as the option, and so does a cluster of short options that contains its letter. All arguments of
-// a reader with such options must be known, because a variable could contain one of the options.
+// An abbreviation of a long option counts as the option. A cluster of short options counts as each option whose letter it contains. All
+// arguments of a reader with such options must be known, because a variable could contain one of the options.
 type reader struct {
 	short string // letters of short options with which the command writes, runs something or reads a script
 	long  string

@@ -29,8 +29,8 @@ type feed struct {
 var errElsewhere = errors.New("the input does not continue at this position")
 
 // ReadInput handles a worker's request for input of a call. The first request, which must be for position 0, opens the call for typing.
-// ReadInput answers with [link.Line.Input] as soon as there are bytes at position. It sends no more bytes than most; when most is 0, it
-// answers at once, without bytes. done means that the tool reads no more input.
+// ReadInput answers with [link.Line.Input] as soon as there are bytes at position. The parameter most limits the number of bytes in the
+// answer; when it is 0, ReadInput answers at once, without bytes. done means that the tool reads no more input.
 func (s *Session) ReadInput(id string, position int64, most int, done bool) error {
 	l, f, err := s.feed(id, position)
 	switch {

@@ -33,7 +33,7 @@ type Issuer struct {
 	header         func(w http.ResponseWriter) // sets the headers of a refusal
 	admits         func(token string) int      // returns the status with which a token is refused, or 0 to accept it; nil accepts valid tokens
 	spent          map[string]bool             // refresh tokens that were used
-	renewed, asked int                         // number of token renewals; number of requests for the wrong resource description
+	renewed, asked int                         // number of token renewals; number of requests for the resource description at a wrong path
 	visits         int                         // number of requests to the MCP server
 	heard          []string                    // tokens that the MCP server received
 	clients        map[string]bool
@@ -187,7 +187,7 @@ func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires
 // restores the answer with tokens.
 func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = answer }
 
-// Break makes answer respond to token requests, which then have no effect. Nil ends that.
+// Break makes the handler answer respond to all token requests, which then have no effect. Break(nil) restores the normal responses.
 func (i *Issuer) Break(answer http.HandlerFunc) { i.mu.Lock(); defer i.mu.Unlock(); i.broken = answer }
 
 // Hold delays the answers to token requests until letGo is called. The effect of the requests is not delayed.
@@ -207,7 +207,7 @@ func (i *Issuer) letGo() {
 	}
 }
 
-// Counts returns the number of token renewals, of registered clients, and of requests for the wrong resource description.
+// Counts returns the number of token renewals, of registered clients, and of requests for the resource description at a wrong path.
 func (i *Issuer) Counts() (renewed, registered, asked int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
