@@ -196,8 +196,8 @@ func (g *guards) hold(at place, model *int) (held bool, err error) {
 	return true, nil
 }
 
-// occupy creates a placeholder. The first placeholder of a run is a new socket, and occupy stores a file descriptor of it in model. The
-// later placeholders of the run are hard links to this socket, because creating a hard link is ten times faster.
+// occupy creates a placeholder. Most placeholders are sockets. For the first of them in a run, occupy creates a socket and stores a file
+// descriptor of it in model. The later ones are hard links to this socket, because creating a hard link is ten times faster.
 func occupy(dir int, base string, model *int) error {
 	text, isFile := filler(base)
 	if !isFile {
@@ -223,7 +223,8 @@ func occupy(dir int, base string, model *int) error {
 	return err
 }
 
-// socketAt opens the first placeholder of a run, to which the later ones become links. It returns -1 when another process has replaced it.
+// socketAt opens the socket to which the later placeholders of a run become hard links. It returns -1 when another process has replaced the
+// socket.
 func socketAt(dir int, base string) int {
 	fd, err := unix.Openat(dir, base, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

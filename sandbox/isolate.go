@@ -19,7 +19,7 @@ import (
 // launchBound is the maximum time that process 1 has to set up the policy. The setup usually takes a few milliseconds.
 const launchBound = 20 * time.Second
 
-// An inner is the state of an isolated run, as its helper reports it.
+// An inner is the state of an isolated run, as process 1 of the run reports it.
 type inner struct {
 	status, control *os.File      // the daemon's ends of the pipes
 	started         chan error    // receives nil when the command runs

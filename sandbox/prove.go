@@ -269,8 +269,8 @@ func (l *lure) received() (n int) {
 
 func (l *lure) close() error { return errors.Join(l.stream.Close(), l.packet.Close()) }
 
-// Facts returns the facts for processes without a Policy. The Runner kills the processes of a call, but without a PID namespace this is not
-// guaranteed. So that fact does not hold.
+// Facts returns the facts for processes without a Policy. None of these facts holds. The Runner does kill the processes of a call, but
+// without a PID namespace this is not guaranteed, so the fact ProcessesKilled only names the mechanism.
 func (r *Runner) Facts() isolation.Facts {
 	mechanism := "session, parent links, environment tag"
 	if adoptsOrphans() {

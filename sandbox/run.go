@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// run is one process in execution, with all its descendants.
+// run is one execution of a process, with all its descendants.
 type run struct {
 	pack
 	spec     Spec

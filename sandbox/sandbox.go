@@ -1,8 +1,9 @@
 // Package sandbox starts, watches and ends processes. No other package starts a process.
 //
-// A [Runner] runs one process for a [Spec], in a new session. It returns only after every descendant is dead too: background jobs, daemons
-// that forked twice into another session, whole process trees. [Exit.Unverified] lists processes whose death could not be confirmed. When a
-// daemon starts, [Runner.Sweep] ends the processes that a killed daemon left.
+// In this package a run is one execution of a process, with all descendants of the process. It is not a run of an agent. A [Runner] runs
+// the process of a [Spec] in a new session. It returns only after every descendant is dead too: background jobs, daemons that forked twice
+// into another session, whole process trees. [Exit.Unverified] lists processes whose death could not be confirmed. When a daemon starts,
+// [Runner.Sweep] ends the processes that a killed daemon left.
 //
 // Four marks identify the processes of a run:
 //
@@ -13,9 +14,9 @@
 //
 // A process can lose all four marks only with the help of another service of the machine.
 //
-// A Spec with a [Policy] is isolated. Its process runs without capabilities, in separate namespaces and with a separate root. When process
-// 1 of the run ends, the kernel ends everything in the namespace. When the whole policy cannot be applied, the process does not run
-// ([RefusedError]). [Runner.Prove] measures how well a policy is enforced on this machine.
+// A Spec with a [Policy] is isolated. Its process runs without capabilities, in separate kernel namespaces and with a separate root. When
+// process 1 of the run ends, the kernel ends everything in the PID namespace. When the whole policy cannot be applied, the process does not
+// run ([RefusedError]). [Runner.Prove] measures how well a policy is enforced on this machine.
 //
 // The package needs Linux 5.12 or newer, with /proc.
 package sandbox

@@ -1,4 +1,5 @@
-// Package cgroup creates control groups, which limit all processes of a run together, on machines where this is possible.
+// Package cgroup creates control groups on machines where this is possible. A control group limits all processes of a run together. A run
+// is one execution of a process with its descendants, as in package sandbox.
 //
 // A [Pool] finds a directory in which it may create groups. With version 2 this is the parent of this process's group, if the parent was
 // delegated. With version 1 it is this process's group of each controller. The Pool reuses groups, because creating one takes longer than

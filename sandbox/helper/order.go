@@ -1,11 +1,11 @@
 // Package helper is the program that creates and supervises isolated processes for the daemon.
 //
-// The daemon starts the helper once and sends it an [Order] for each run. The helper clones itself into new namespaces, and the copy is a
-// child of the daemon. The copy builds a separate root, drops all rights, and becomes process 1. It starts the command, reaps the processes
-// that the command leaves, and reports how the command ended.
+// The daemon starts the helper once and sends it an [Order] for each run, which is one execution of an isolated command. The helper clones
+// itself into new kernel namespaces, and the copy is a child of the daemon. The copy builds a separate root, drops all rights, and becomes
+// process 1. It starts the command, reaps the processes that the command leaves, and reports how the command ended.
 //
-// Process 1 ends when the last of these processes or the daemon ends. The kernel then kills all other processes in the namespace. When the
-// helper ends, its runs continue.
+// Process 1 ends when the last of these processes or the daemon ends. The kernel then kills all other processes in the PID namespace. When
+// the helper ends, its runs continue.
 //
 // A run learns nothing about other runs from the helper. The helper keeps no files or mounts of runs, and clears a command's arguments and
 // environment as soon as the copy is made. A copy does not start its command before the daemon knows its PID.

@@ -4,7 +4,8 @@
 // canonical host may be reached at this port. The proxy resolves an allowed name, checks the addresses, and dials a checked one. A Host
 // header that differs from the URL is refused. A connection carries only one request, so no second request can be hidden behind it.
 //
-// [Proxy.Serve] returns only when all work for a run has ended. No connection outlives its call.
+// A run is one execution of a process, as in package sandbox. [Proxy.Serve] returns only when all work for a run has ended. No connection
+// outlives the call that started the run.
 package proxy
 
 import (
