@@ -88,7 +88,7 @@ func TestBackgroundShellsEnd(t *testing.T) {
 		t.Errorf("a shell in the background lives after kill -9 and a new start: %s\n%s", stat, p.log)
 	}
 	c := p.do(inThread("list-after-crash-1", "bash_output", map[string]any{}))
-	if got := c.GetResult().GetMessage(); !strings.Contains(got, "No shell") {
+	if got := c.GetResult().GetMessage(); !strings.Contains(got, "no background shells") {
 		t.Errorf("shells after kill -9: %q", got)
 	}
 }

@@ -125,9 +125,9 @@ func TestInbox(t *testing.T) {
 	// Another client cancels the call first. The call stays on the screen but cannot be decided.
 	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: calls[9].GetCallId(), Wait: durationpb.New(0)})
 	must(t, err)
-	x.expect("somebody else decided this", "▸ gone")
+	x.expect("another person decided this", "▸ gone")
 	x.press("a")
-	x.expect("does not wait any more")
+	x.expect("no longer suspended")
 	fails := p.ask("bash", `{"command":"no-such-program > here.txt"}`)
 	x.expect("no-such-program")
 	x.press("j")

@@ -198,7 +198,7 @@ func TestPluginSettings(t *testing.T) {
 		"cache: {rules: [{tools: [x], ttl: 1m, documents: [todo]}]}": `cache.rules[0].documents[0]: "todo" is not RUN/key`,
 		"cache: {rules: [{tools: [x]}]}":                             "cache.rules[0].ttl: 0s is not between 1s and 1d (",
 		"remind: [{name: a, text: b, result: '('}]":                  "remind[0].result: error parsing regexp",
-		"loopguard: {repeats: 30}":                                   "loopguard: repeats: among 20 calls (window)",
+		"loopguard: {repeats: 30}":                                   "loopguard: repeats: 30 identical calls",
 		"ratelimit: [{name: a, cals: 1}]":                            `did you mean "ratelimit[0].calls"?`,
 	} {
 		cfg, err := load(t, config+"\n", nil)

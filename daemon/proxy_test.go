@@ -64,10 +64,10 @@ func TestProfilesWithAProxyAreChecked(t *testing.T) {
 	for profile, want := range map[string]string{
 		"{name: a, network: proxy, hosts: [0x7f.1]}":                                            "ends in a number",
 		"{name: a, network: proxy, hosts: ['*.test']}":                                          "host",
-		"{name: a, hosts: [a.test]}":                                                            "are of the network proxy",
+		"{name: a, hosts: [a.test]}":                                                            "require the network proxy",
 		"{name: a, network: proxy, ports: [0]}":                                                 "ports: 0",
 		"{name: a, network: proxy, addresses: [10.0.0.0/99]}":                                   "neither an address nor a prefix",
-		"{name: a, network: proxy, landlock: true}":                                             "needs namespaces",
+		"{name: a, network: proxy, landlock: true}":                                             "requires namespaces",
 		"{name: a, network: everything}":                                                        "is not none, proxy or open",
 		"{name: a, network: proxy, headers: [{host: a.test, name: Host, value: x}]}":            "cannot be added",
 		"{name: a, network: proxy, headers: [{host: a.test, name: X, value: \"x\\r\\nY: z\"}]}": "needs a value of one line",

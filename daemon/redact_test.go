@@ -132,7 +132,7 @@ func TestRedactSettings(t *testing.T) {
 	for config, want := range map[string]string{
 		"redact: {values: [{env: TEST_SECRET_THAT_IS_NOT_SET}]}": "TEST_SECRET_THAT_IS_NOT_SET is not set",
 		"redact: {values: [{file: /no/such/file}]}":              "no such file",
-		"redact: {values: [{value: short}]}":                     "less than 8",
+		"redact: {values: [{value: short}]}":                     "fewer than 8",
 		"redact: {patterns: [{expr: '('}]}":                      "missing closing",
 		"redact: {patterns: [{expr: 'a*'}]}":                     "matches the empty text",
 	} {

@@ -167,7 +167,7 @@ func TestPurgeCommand(t *testing.T) {
 	for _, wrong := range [][]string{{"--yes"}, {one, "--run", "r", "--yes"}, {"--run", "r", "--thread", "t", "--yes"}} {
 		new(run).do(t, s.data, append([]string{"purge"}, wrong...)...).says(t, cli.ExitUsage, "purge takes one of")
 	}
-	new(run).do(t, s.data, "purge", one).says(t, cli.ExitUsage, "--yes says that you mean it")
+	new(run).do(t, s.data, "purge", one).says(t, cli.ExitUsage, "use --yes to confirm")
 	new(run).do(t, s.data, "purge", one, "--yes").says(t, cli.ExitConflict, "CALL_NOT_ENDED", "toold cancel")
 	new(run).do(t, s.data, "answer", one, "red").says(t, 0, "red")
 	new(run).do(t, s.data, "cancel", two).says(t, 0, "CANCELLED")

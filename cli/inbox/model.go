@@ -325,7 +325,7 @@ func (m *model) keep(k key) request {
 func (m *model) send(d *tooldv1.Decision) request {
 	e := m.chosen()
 	if e == nil || e.gone || e.sent { // the call stopped waiting while the user was answering
-		m.say("this does not wait any more; nothing was decided", true)
+		m.say("this call is no longer suspended; nothing was decided", true)
 		return nothing
 	}
 	m.decision = d

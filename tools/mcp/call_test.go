@@ -185,7 +185,7 @@ func TestDown(t *testing.T) {
 	w := connect(t, m, func(c *mcp.Config) { c.Wait = 1 }, broken, missing)
 	w.eventually("both are down", func() bool {
 		s := w.hub.Sources()
-		return strings.Contains(s[0].Error, "status 7: no [31mluck") && strings.Contains(s[1].Error, "not in the PATH") && s[0].Starts > 2
+		return strings.Contains(s[0].Error, "exit code 7: no [31mluck") && strings.Contains(s[1].Error, "not in the PATH") && s[0].Starts > 2
 	})
 	c, _ := newCall(t, `{}`)
 	_, err = w.do("broken__t", c)

@@ -86,7 +86,7 @@ func TestT76HTTP(t *testing.T) {
 	w := connect(t, newMemory(), nil, overHTTP(t, "endless", http.HandlerFunc(endless)), overHTTP(t, "foreign", http.HandlerFunc(foreign)), own(t, "other", "good"))
 	w.eventually("both are ended", func() bool {
 		s := w.hub.Sources()
-		return strings.Contains(s[0].Error, "more than 16777216 bytes") && strings.Contains(s[1].Error, "nobody asked")
+		return strings.Contains(s[0].Error, "more than 16777216 bytes") && strings.Contains(s[1].Error, "responses without a request")
 	})
 	w.eventually("the other one is ready", func() bool { return w.hub.Sources()[2].State == tool.SourceReady })
 	contains(t, w.text("other__echo", `{"text":"here"}`), "here")
