@@ -115,7 +115,7 @@ type Description struct {
 	// Notes tell an approver what to consider, such as "overwrites a file that changed since it was read".
 	Notes []string `json:"notes,omitempty"`
 	// Basis identifies the state from which the description was made, for example by the hash of a file. After the approval the tool gets
-	// it as [ResumeInput.Basis]. It can then refuse the change when the state is no longer the same.
+	// this value as [ResumeInput.Basis]. The tool can then refuse the change when the state is no longer the same.
 	Basis    string `json:"basis,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"` // set by the engine when Describe failed
 }

@@ -36,8 +36,8 @@ func specialTypes() map[reflect.Type]*jsonschema.Schema {
 	}
 }
 
-// withoutNullLists removes null from the types that slices accept. jsonschema adds it. No tool expects null, but a model that reads it in
-// the schema sends it.
+// withoutNullLists removes null from the types that slices accept. The package jsonschema adds null there. No tool expects null, but a
+// model that reads it in the schema sends it.
 func withoutNullLists(s *jsonschema.Schema) {
 	if s == nil {
 		return

@@ -149,8 +149,8 @@ func (m *Manifest) checkEffects(r *reader) {
 	}
 }
 
-// interpreters lists programs that can run text as a program, and the options that such text follows. A placeholder must not fill this
-// text.
+// interpreters lists programs that can run code from their arguments, and the options after which such code comes. A placeholder must not
+// be part of this code.
 var interpreters = []struct{ name, option *regexp.Regexp }{
 	{regexp.MustCompile(`^(ba|da|z|k|a|fi)?sh$|^busybox$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},
 	{regexp.MustCompile(`^python[0-9.]*$`), regexp.MustCompile(`^-[a-zA-Z]*c$`)},

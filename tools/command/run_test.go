@@ -108,8 +108,8 @@ else
 fi
 `
 
-// TestAnswers checks that a program gets the answer to its question, together with its checkpoint. It gets no answer to other questions or
-// for other arguments.
+// TestAnswers checks that a program gets the answer to its question, together with its checkpoint. The program gets no answer to the
+// question of a gate, and none when the arguments have changed.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -20,7 +20,8 @@ type Set struct {
 
 // Load reads all manifests of a directory: the files that end in .yaml or .yml and do not begin with a dot. An empty dir means no
 // manifests. Load starts no program. When a manifest is wrong, Load fails. The error joins a [*Problem] for each error in any manifest.
-// When a tool has not changed since the earlier set, the new set takes over the same Go object, which keeps its persistent programs.
+// When a tool has not changed since the earlier set, the new set contains the same Go object for it, so the tool keeps its persistent
+// programs.
 func Load(cfg Config, dir string, earlier *Set) (*Set, error) {
 	if dir == "" {
 		return &Set{}, nil

@@ -48,7 +48,7 @@ func (t *mutation) Validate(args tool.Arguments) error {
 }
 
 // Assess implements [tool.Assessor]. A change of a protected file is destructive, and so is a call with overwrite. Assess follows the links
-// that exist when it is called. When the call runs, open and held detect later changes.
+// that exist when it is called. When the call runs, the methods open and held detect later changes.
 func (t *mutation) Assess(args tool.Arguments) tool.Effects {
 	name, err := t.locate("path", args.String("path"))
 	if flag(args, "overwrite") || err == nil && t.protected(name) {

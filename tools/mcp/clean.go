@@ -85,7 +85,8 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-// named are keywords whose members have free names, so a member there is a schema and not a keyword.
+// named are the keywords of JSON Schema whose members may have any name, such as properties. The value of such a member is a schema, and
+// its name is not a keyword.
 var named = map[string]bool{"properties": true, "patternProperties": true, "$defs": true, "definitions": true, "dependentSchemas": true}
 
 // cleanSchema cleans the titles and descriptions in a schema, at any depth. It does not change values (const, enum, default, examples).

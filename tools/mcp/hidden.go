@@ -37,7 +37,7 @@ func (s *signin) learn(r *record) {
 }
 
 // random reports whether a value looks random. An authorization server chooses these values, and Known redacts them in the texts of all
-// sources. So a value that other texts may contain must not be redacted: an ordinary word, a path, a type name or a hash.
+// sources. So Known must not get a value that other texts may contain: an ordinary word, a path, a type name or a hash.
 func random(v string) bool {
 	return letters.MatchString(v) && strings.ContainsAny(v, "0123456789") &&
 		strings.ContainsAny(v, "abcdefghijklmnopqrstuvwxyz") && strings.ContainsAny(v, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")

@@ -162,7 +162,8 @@ func hostile(t *testing.T, s scripted) *world {
 	return connect(t, newMemory(), func(c *mcp.Config) { c.Exec = s }, mcp.Entry{Key: "h", Command: "/h"})
 }
 
-// The test checks that invalid ids, answers without a result, and invalid results end the call, and nothing beyond its connection.
+// The test checks that invalid ids, answers without a result, and invalid results fail the call, and that they end nothing more than the
+// connection of the call.
 func TestT76OddAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"id is another type":      `{"jsonrpc":"2.0","id":"%[1]s","result":{"content":[]}}`,
@@ -200,8 +201,8 @@ func TestT76OddAnswers(t *testing.T) {
 	}
 }
 
-// The test checks that a list of huge schemas is refused as a whole, and that of a list with one schema that does not compile only this
-// tool is refused.
+// The test checks that a list of huge schemas is refused as a whole. When one schema of a list does not compile, only the tool with this
+// schema is refused.
 func TestT76HugeLists(t *testing.T) {
 	var wide strings.Builder
 	for i := range 50_000 {

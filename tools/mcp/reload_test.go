@@ -89,7 +89,8 @@ func TestReload(t *testing.T) {
 	contains(t, w.text("stays__echo", `{"text":"still"}`), "still")
 }
 
-// The test checks that calls that wait for a server continue on the server that replaces it, and fail when it is removed.
+// The test checks that calls that wait for a server continue on its replacement when a reload replaces it, and fail when a reload removes
+// it.
 func TestReloadOfAServerThatIsDown(t *testing.T) {
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = hangs }, own(t, "w", "good")).ready()
@@ -148,7 +149,7 @@ func TestReloadLeavesNoGap(t *testing.T) {
 }
 
 // The test checks a call that waits for a server without sign-in. When a reload replaces this server by one that requires a sign-in, the
-// call asks for it.
+// call asks a person to sign in.
 func TestReloadToAServerThatWantsASignIn(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}

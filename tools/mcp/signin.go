@@ -54,7 +54,7 @@ type signin struct {
 	gone      bool    // the key has another address now, so nothing more may be stored
 	renewing  *renewal
 	failed    time.Time // time of the last failed renewal
-	silent    time.Time // time of the first of the renewals that got no answer, since the last answer; zero when the last renewal got an answer
+	silent    time.Time // time of the first unanswered renewal since the authorization server last answered; zero when the last renewal got an answer
 	hidden    []string  // values to redact, newest last
 	challenge []string  // WWW-Authenticate headers of the last refusal; may be nil
 	more      bool      // the last refusal was only because of missing scopes
@@ -212,8 +212,9 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew gets a new token when the server no longer accepts used. It reports whether there is a new token. Concurrent callers wait for the
-// same renewal. The renewal continues when its callers are cancelled, because its response may contain the only valid refresh token.
+// renew gets a new token when the server no longer accepts the token in used. It reports whether there is a new token. Concurrent callers
+// wait for the same renewal. The renewal continues when its callers are cancelled, because its response may contain the only valid refresh
+// token.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():
@@ -232,8 +233,8 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 }
 
-// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; the current token is
-// no longer used (then other is true); or an early renewal failed less than renewalRest ago.
+// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; the current token
+// differs from the token in used (then other is true); or an early renewal failed less than renewalRest ago.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,8 +377,8 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused records that the server refused the token used, which the given visit produced. When the current token is a different one, or
-// comes from another visit, refused records nothing and returns false.
+// refused records that the server refused a token. The parameter used is this token, and visit is the visit that produced it. When the
+// current token is a different one, or comes from another visit, refused records nothing and returns false.
 func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// FuzzAssess checks rules that hold for every text. The assessment returns, and gives the same result twice. It finds an rm that is
-// appended to the text. A text that does not parse counts as destructive, so the rm cannot be missed there either.
+// FuzzAssess checks rules that hold for every text. The assessment of the text ends, and a second assessment gives the same result. When an
+// rm command is appended to the text, the assessment finds it. A text that does not parse counts as destructive, so the rm cannot be missed
+// there either.
 func FuzzAssess(f *testing.F) {
 	for _, r := range table(f) {
 		f.Add(r.command)

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tools/web"
 )
 
-// recorded serves a response that was recorded from a provider. asked becomes the request that the server got.
+// recorded serves a response that was recorded from a provider. When the server has received a request, *asked is this request.
 func recorded(t *testing.T, file string) (base string, asked *http.Request) {
 	t.Helper()
 	answer, err := os.ReadFile("testdata/" + file)

@@ -198,8 +198,8 @@ func (l *line) given() []piece {
 	return slices.Clone(l.pieces)
 }
 
-// The test checks a worker that repeats a request with a smaller limit, for example over another connection. It gets at most that many
-// bytes, and the rest with its next request.
+// The test checks a worker that repeats a request with a smaller limit, for example over another connection. The worker gets no more bytes
+// than this limit allows, and gets the rest with its next request.
 func TestInputAskedAgain(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
