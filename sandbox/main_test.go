@@ -71,7 +71,7 @@ func daemon(owner, dir, script string) {
 	fmt.Println(exit, err)
 }
 
-// loseFirstThread continues as a process whose first thread has ended. Such a process looks like a zombie.
+// loseFirstThread ends the first thread of this process, while other threads continue. Such a process looks like a zombie.
 func loseFirstThread() {
 	for {
 		go func() {

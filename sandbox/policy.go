@@ -94,9 +94,9 @@ func DefaultProtected() []string {
 	}
 }
 
-// DefaultAsked returns DefaultProtected and further names. These are files from which programs run code when they start, or when they open
-// or enter a directory. File tools ask before they change one of the files ([Protects]). Isolated commands may change the further names
-// without a question, because builds and editors do so.
+// DefaultAsked returns DefaultProtected and further names. These are names of files from which programs run code when they start, or when
+// they open or enter a directory. File tools ask before they change one of these files ([Protects]). Isolated commands may change files
+// with the further names without a question, because builds and editors do so.
 func DefaultAsked() []string {
 	return append(DefaultProtected(),
 		".bash_aliases", ".pam_environment", ".xinitrc", ".xprofile", ".xsession", ".xsessionrc", ".zlogout", ".config", ".local", ".forward", ".rhosts", // home directory

@@ -26,7 +26,7 @@ const helloBound = 10 * time.Second
 var (
 	errNoHelper     = errors.New("this daemon has no helper; configure the path of toold-sandbox")
 	errHelperGone   = errors.New("ended without a response")
-	errHelperSilent = errors.New("does not answer") // Starting another helper would not help: the file system that blocks this one would block the other one too.
+	errHelperSilent = errors.New("does not answer") // The run does not try another helper after this error: the file system that blocks this helper would block another helper too.
 )
 
 // A resident is the helper process that creates all isolated runs, one after the other. The Runner starts it for the first of these runs,

@@ -273,7 +273,7 @@ func TestPolicyChanges(t *testing.T) {
 	pid() // all runs share one helper
 }
 
-// The test checks that a thousand runs leak nothing; in the landing check it makes 240 runs (T93).
+// The test checks that many runs leak nothing (T93). It makes 1,000 runs in the nightly tests and 240 otherwise.
 func TestHelperLeaksNothing(t *testing.T) {
 	runs := 240
 	if os.Getenv("TOOLD_NIGHTLY") != "" {

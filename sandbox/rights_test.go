@@ -78,7 +78,7 @@ func TestT129NoProgramsWithRights(t *testing.T) {
 	}
 }
 
-// T03: without namespaces, root inside is root of the machine, so it must have no capabilities.
+// T03: without kernel namespaces, a process that runs as root is root of the machine, so it must have no capabilities.
 func TestLandlockLeavesNoCapability(t *testing.T) {
 	dir := t.TempDir()
 	spec := confined(dir, `grep -c '^Cap[EPIA].*:.0000000000000000$' /proc/self/status; mknod disk b 254 0 2>/dev/null && echo made; grep NoNewPrivs /proc/self/status | cut -f2`)

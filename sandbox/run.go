@@ -211,7 +211,7 @@ func (run *run) aborted() *Exit {
 	}
 }
 
-// follows starts waiting for a forked process. After an error the process has ended and did not run.
+// follows starts waiting for a forked process. When it returns an error, the process has ended without executing the command.
 func (r *Runner) follows(ctx context.Context, run *run) error {
 	if run.inner != nil {
 		return r.awaitStart(ctx, run)

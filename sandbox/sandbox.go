@@ -105,8 +105,9 @@ type Spec struct {
 	Within string
 	Env    []string // the whole environment, except TagVariable; nothing is inherited
 	Tag    string   // identifies the call in TagVariable
-	// Home is the name of the home directory to which HOME points. Runs with the same Home and level of isolation share one, which is kept
-	// for some time. [FreshHome] means an empty one for this run only. A HOME in Env is used instead. Empty means no home.
+	// Home is the name of the home directory to which HOME points. Runs with the same Home and level of isolation share a directory, which
+	// is kept for some time. [FreshHome] means an empty directory for this run only. When Env contains HOME, that value is used instead.
+	// Empty means no home.
 	Home string
 	// Policy isolates the process. Nil gives it all rights of the daemon. Do not change it after Run was called.
 	Policy *Policy

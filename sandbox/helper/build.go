@@ -154,7 +154,7 @@ func (p *program) root(o *Order, own view) error {
 type view struct {
 	at, real string // real is the path without symbolic links
 	dir      bool
-	top      string // a parent of real, or empty; when set, no link between top and real is followed; when empty, links are followed
+	top      string // A parent directory of real, or empty. Links between top and real are not followed. When top is empty, all links are followed.
 }
 
 // workspace returns the view of the order's workspace.

@@ -149,7 +149,7 @@ func (p *program) descriptors(o *Order, fds []int, signals int) {
 	}
 }
 
-// split clones the process. The parent is still the helper. The child is process 1 of the new namespaces, and a child of the daemon.
+// split clones the process. The parent is still the helper. The child is process 1 of the new kernel namespaces, and a child of the daemon.
 func (p *program) split(flags uintptr, step uint32) {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	switch {
