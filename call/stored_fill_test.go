@@ -91,7 +91,7 @@ func (f *filler) fields(v reflect.Value, path string) {
 	}
 }
 
-// slice leaves an empty list nil, because it is read as nil.
+// slice leaves an empty list nil, because an empty list is read as nil.
 func (f *filler) slice(v reflect.Value, path string) {
 	if v.Type() == reflect.TypeFor[json.RawMessage]() {
 		v.SetBytes(fmt.Appendf(nil, "%q", f.text(path)))

@@ -49,7 +49,7 @@ func TestInputShowsThePresentAsItIs(t *testing.T) {
 	t.Parallel()
 	for _, q := range questions() {
 		if strings.HasPrefix(q, "\x1b]0;x") || strings.HasPrefix(q, "\x1b[\x1b") || strings.HasPrefix(q, "\x1bPtmux") {
-			continue // together they are two sequences
+			continue // q consists of two sequences
 		}
 		for cut := range len(q) {
 			var s outputFilter

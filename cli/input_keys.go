@@ -10,7 +10,8 @@ import (
 // controlKey is ctrl-]. It starts a command to this program; the key after it is not sent to the call.
 const controlKey = 0x1d
 
-// A detacher finds ctrl-] d in typed input. Two ctrl-] send one. Before any other key, ctrl-] is sent together with that key.
+// A detacher finds ctrl-] d in typed input. Two ctrl-] in a row send one ctrl-] to the call. When any other key follows ctrl-], the
+// detacher sends both keys.
 type detacher struct{ begun bool }
 
 // typed returns the keys to send to the call, and whether the user detaches. It drops the keys after a detach.

@@ -187,8 +187,8 @@ func (f *flow) item(m *tooldv1.SessionAnswer) error {
 
 func itemGroup(correlationID string) string { return "item " + correlationID }
 
-// frame processes the events or the control of a frame. It ignores heartbeats. It ignores caught_up except for WatchCalls, because a call
-// may end before its stream has caught up.
+// frame processes the events or the control of a frame. It ignores heartbeats. In the streams of all methods except WatchCalls it also
+// ignores caught_up, because a call may end before its stream has caught up.
 func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	for _, e := range m.GetEvents() {
 		f.count(e)

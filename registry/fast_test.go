@@ -82,7 +82,7 @@ func TestFastCheckNeedsToKnowEveryKeyword(t *testing.T) {
 	} {
 		for _, form := range []string{`{%s}`, `{"type":"object","properties":{"x":{%s}}}`, `{"anyOf":[{},{%s}]}`, `{"items":{%s}}`, `{"additionalProperties":{%s}}`} {
 			if strings.Contains(keyword, `"#`) && form != `{%s}` {
-				continue // The reference would have another meaning.
+				continue // Inside another schema, the reference would have another target.
 			}
 			if compile(t, fmt.Sprintf(form, keyword)).HasFast() {
 				t.Errorf("%s in %s has a fast check", keyword, form)

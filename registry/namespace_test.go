@@ -45,8 +45,8 @@ func TestT125NamesOfNamespacesDoNotMeet(t *testing.T) {
 	}
 }
 
-// T125: a worker of one namespace cannot block a name for a tool of the operator. Its tool loses the name, and gets it back when the name
-// is free.
+// T125: a worker of one namespace cannot block a name for a tool of the operator. The worker's tool loses the name, and gets the name back
+// when it is free.
 func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 	r := ofNamespaces()
 	register(t, r, "b:pool", named("deploy", "other")...)

@@ -191,8 +191,8 @@ func (r *Registry) applyLocked(entries, added []*Entry) error {
 	return nil
 }
 
-// nameLocked assigns names to entries. A tool of all namespaces takes its names from a tool of one namespace, which gets them back when
-// they are free. A new tool of one namespace whose name is taken is an error.
+// nameLocked assigns names to entries. When a tool of all namespaces and a tool of one namespace have the same name, the tool of all
+// namespaces gets the name. The other tool gets the name back when it is free. A new tool of one namespace whose name is taken is an error.
 func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
 	shared := newNames()
 	byNamespace := map[string]*names{"": shared}

@@ -106,7 +106,8 @@ type Change struct {
 // later policy with the same kind and key replaces the earlier one.
 type Policy struct {
 	Namespace, Kind, Key string
-	// Scope and ScopeID name the run or thread with whose end the policy is removed. In other scopes, the policy does not end in this way.
+	// Scope and ScopeID name a run or thread. The policy is removed when that run or thread ends. With any other scope, the policy does not
+	// depend on a run or thread.
 	Scope   tool.Scope
 	ScopeID string
 	Expires time.Time // The store may remove the policy after this time. Zero means never.

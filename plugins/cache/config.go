@@ -54,7 +54,7 @@ func (d *Document) UnmarshalText(text []byte) error {
 // String returns the text that UnmarshalText parses.
 func (d Document) String() string { return string(d.Scope) + "/" + d.Key }
 
-// Share says which other callers get a result. The zero value is ShareCaller.
+// Share says which calls may get a stored result. The zero value is ShareCaller.
 type Share string
 
 // The values of Share. Only ShareNamespace lets other callers get a result.

@@ -346,7 +346,7 @@ func TestPurge(t *testing.T) {
 	<-began
 	o.put(n, finished("call-2"))
 	o.mu.Lock()
-	o.letters["ops"] = o.letters["ops"][2:] // the store removes them too
+	o.letters["ops"] = o.letters["ops"][2:] // the store also removes the letters of purged calls
 	o.mu.Unlock()
 	n.PurgeCalls("ns", []string{"call-1"})
 	o.empty(t, "ops")

@@ -7,7 +7,8 @@ import (
 )
 
 // Hidden reports whether a tool is denied to a principal whatever the arguments. Tool lists for the principal omit such a tool, and a call
-// of it gets the error for an unknown tool. A tool whose calls may be blocked is not hidden, because then a call would not block the run.
+// of it gets the error for an unknown tool. A tool whose calls a rule may block is not hidden: a call of a hidden tool could not block the
+// run.
 func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	rules := g.rules.Load()
 	c := rules.candidatesOf(d)

@@ -252,7 +252,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// inChunks passes a text through a stream, in chunks of these sizes.
+// inChunks passes a text through a stream, in chunks of the sizes that size returns.
 func inChunks(r *redact.Redactor, text string, size func() int) string {
 	s := r.Stream()
 	var out strings.Builder

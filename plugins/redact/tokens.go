@@ -8,7 +8,7 @@ type token struct {
 	anchor string // text with which it begins
 	least  int    // minimum number of bytes after the anchor
 	run    *[256]bool
-	// anywhere says that it may begin in the middle of a word.
+	// anywhere says that the token may begin in the middle of a word.
 	anywhere bool
 	// probe is used instead of least. It returns the length of the beginning that identifies the token, or 0 when b is not such a token.
 	// more reports that more bytes are needed to decide.

@@ -49,8 +49,8 @@ func (c *conditions) of(table string, q call.Query) {
 	}
 }
 
-// plan returns the statement for a query. For each field that a query can name, there is an index that ends in the position. A page can
-// therefore be read in list order. With several statuses, the statement reads a page for each status.
+// plan returns the statement for a query. For each field that a query can name, there is an index whose last column is the position. A page
+// can therefore be read in list order. With several statuses, the statement reads a page for each status.
 func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {

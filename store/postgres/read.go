@@ -50,7 +50,7 @@ func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn)
 	return f(ctx, conn.Conn())
 }
 
-// each scans each row of a statement into dest and then calls row. It calls reset before each run of the statement.
+// each scans each row of a statement into dest and then calls row. It calls reset each time before it executes the statement.
 func (s *Store) each(ctx context.Context, text string, dest []any, reset func(), row func() error, args ...any) error {
 	args = bind(args)
 	return s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {

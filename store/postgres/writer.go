@@ -308,15 +308,16 @@ func (w *writer) reconnect(ctx context.Context) error {
 
 const selectOutcome = "SELECT epoch, groups, position FROM meta FOR UPDATE"
 
-// look finds out on a new connection whether a group is stored. It terminates the lost session and waits for that session's lock on meta,
-// which each transaction holds. It reports whether the journal is at group to. If not, the journal is at the group before it.
+// look finds out on a new connection whether a group is stored. It terminates the lost database session and waits for the lock of that
+// session on meta, which each transaction holds. It reports whether the journal contains group to. If not, the last group in the journal is
+// the one before it.
 func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	if w.pid != 0 { // The backend may have ended, and its pid may belong to another session. The WHERE clause makes sure that only a session of this daemon is terminated.
+	if w.pid != 0 { // The backend may have ended, and its pid may belong to another database session. The WHERE clause makes sure that only a session of this daemon is terminated.
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
 		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
 			w.disconnect() // disconnect here: pid must stay the pid of the lost session.

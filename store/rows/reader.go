@@ -18,7 +18,7 @@ var ErrEnough = errors.New("enough")
 
 // A Database runs queries.
 type Database interface {
-	// Query calls row with each row. It may run the query again after a failure; it calls reset before the first row of each run.
+	// Query calls row with each row. It may execute the query again after a failure. Each time, it calls reset before the first row.
 	Query(ctx context.Context, text string, reset func(), row func(Row) error, args ...any) error
 	Now() time.Time // the store's clock
 }

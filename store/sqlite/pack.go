@@ -16,8 +16,8 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// The limits of a pack. A pack is large enough that storing a call in it costs much less than a row. It is small enough that reading one
-// call does not read many others.
+// The limits of a pack. A pack is so large that storing a call in it costs much less than storing the call as a separate row. A pack is so
+// small that reading one call does not read many others.
 const (
 	packCalls = 8
 	packBytes = 32 << 10

@@ -144,7 +144,7 @@ func TestBrokenMember(t *testing.T) {
 				t.Fatal(err)
 			}
 			broken := []call.Key{{Namespace: "ns", ID: "call-2"}}
-			if tt.name == "end" { // The next member begins there, too.
+			if tt.name == "end" { // The next member begins at the same offset.
 				broken = append(broken, call.Key{Namespace: "ns", ID: "call-3"})
 			}
 			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"}, call.Query{Namespace: "ns", Run: "run"})

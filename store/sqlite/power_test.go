@@ -68,7 +68,7 @@ type outage struct {
 	clock  time.Time
 }
 
-// known collects the marks so far.
+// known holds what a user of the journal knows, from the marks that were read so far in the log.
 type known struct {
 	full, any, submitted int
 	epoch                int64

@@ -24,7 +24,7 @@ func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err er
 		if err != nil || len(old) == 0 {
 			return gone, err
 		}
-		for i := 0; i < len(old) && len(gone) < limit; i++ { // Each of them is removed or unpacked.
+		for i := 0; i < len(old) && len(gone) < limit; i++ { // Each pack in old is removed or unpacked.
 			p := &old[i]
 			if int64(limit-len(gone)) <= p.last-p.position { // The limit allows only a part of the pack. Turn its calls into rows, so that trimCalls can remove the first of them.
 				return gone, w.unpack(p.position, p.updated)

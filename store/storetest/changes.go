@@ -23,7 +23,7 @@ func testCreate(t *testing.T, f *fixture) {
 	if diff := cmp.Diff(c, f.get("c1")); diff != "" {
 		t.Errorf("stored call differs (-want +got):\n%s", diff)
 	}
-	// The same id in another namespace is another call.
+	// In another namespace, the same id names a different call.
 	if _, err := f.Call(t.Context(), call.Key{Namespace: "other", ID: "c1"}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Call in another namespace = %v, want ErrNotFound", err)
 	}

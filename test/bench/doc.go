@@ -1,4 +1,4 @@
-// Command bench compares toold with references in one run on one machine and prints ratios.
+// Command bench compares toold with references on the same machine and prints ratios.
 //
 // The daemon runs as a separate process in production configuration: token authentication, permission gate, one log line per call, journal
 // on disk. It runs no-op tools, which test/bench/toold adds.

@@ -166,7 +166,7 @@ func durable(writers int) func(context.Context, *settings) (result, error) {
 			if b, err = straight(ctx, writers, s.duration, func(int64) error { return raw.append() }); err != nil {
 				return out, err
 			}
-			out.ratios = append(out.ratios, 2*a/b) // each run makes two changes
+			out.ratios = append(out.ratios, 2*a/b) // each call of intentAndResult makes two changes
 		}
 		out.detail = fmt.Sprintf("%.0f and %.0f a second", 2*a, b)
 		return out, nil

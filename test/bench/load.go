@@ -18,7 +18,7 @@ import (
 // arguments are 200 bytes that match a schema of ten properties.
 const arguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
-// An op makes one call. n is unique in the run.
+// An op makes one call. n is different for each call.
 type op func(ctx context.Context, c tooldv1.CallServiceClient, n int64) error
 
 // A client makes calls one after another over a persistent connection.

@@ -16,10 +16,10 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// settings are the parameters and shared resources of a run.
+// settings are the parameters and shared resources of the benchmarks.
 type settings struct {
 	rounds   int
-	duration time.Duration // of one side in one round
+	duration time.Duration // how long one side is measured in one round
 	clients  int
 	dir      string // temporary directory on a real disk
 	binary   string // path of the daemon binary

@@ -126,7 +126,7 @@ func meanHeap(all []usage) (mean int64) {
 const clients = 12
 
 // crowd runs one command per client, all at the same time. The daemon keeps some resources of commands, such as open files, for later
-// commands. After crowd, it holds as many of them as it ever will.
+// commands. After crowd, the daemon holds as many of these resources as it will ever hold.
 func (s *soak) crowd() error {
 	var all sync.WaitGroup
 	errs := make([]error, clients)

@@ -157,8 +157,8 @@ func (s *stage) curtain(ctx context.Context) error {
 	return nil
 }
 
-// clear ends what the demo started and removes its directory. It kills only processes of its own, by id: the daemon, and commands left in
-// the workspace.
+// clear ends what the demo started and removes its directory. It kills only processes that the demo started, by id: the daemon, and
+// commands left in the workspace.
 func (s *stage) clear() error {
 	var errs []error
 	if s.api != nil {
