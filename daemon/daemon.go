@@ -337,7 +337,7 @@ func (d *daemon) openServer(context.Context) error {
 	return err
 }
 
-// listen opens the listeners. It comes before recovery, so that an address in use is found before any call runs.
+// listen opens the listeners. The daemon calls it before recovery, so that an address in use is found before any call runs.
 func (d *daemon) listen(ctx context.Context) error {
 	if len(d.listeners) > 0 {
 		return nil // the daemon already listened as a standby

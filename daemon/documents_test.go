@@ -13,7 +13,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The commands show and change documents of tools, and report a conflict when another writer was first.
+// TestDocuments checks the commands that show and change documents of tools. They report a conflict when the document was changed by
+// another writer before.
 func TestDocuments(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -54,7 +55,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// The terminal shows text from handlers and payloads without control characters.
+// TestDeadLettersAreShown checks that dead letters are printed without the control characters that texts of handlers and payloads may
+// contain.
 func TestDeadLettersAreShown(t *testing.T) {
 	now := time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC)
 	text := show.View{Now: now}.DeadLetters([]*tooldv1.DeadLetter{

@@ -12,7 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The command prints a list for programs. On standard error it reports tools that the format cannot represent exactly.
+// TestExport checks that the command export prints a list that programs can read. On standard error it reports tools that the format cannot
+// represent exactly.
 func TestExport(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	s.start()

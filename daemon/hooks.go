@@ -213,7 +213,7 @@ func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 	}, nil
 }
 
-// inside returns the hooks of the daemon, followed by those that its program supplied.
+// inside returns the hooks of the daemon, followed by those that the embedding program supplied.
 func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given hook.Set) hook.Set {
 	set := p.set
 	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: gate, Deadline: hook.NoDeadline})

@@ -269,7 +269,7 @@ func TestHookSettings(t *testing.T) {
 	}
 }
 
-// The example configuration is valid except for its paths.
+// TestHookExample checks that the example configuration of hooks is valid, except for its paths.
 func TestHookExample(t *testing.T) {
 	text, err := os.ReadFile("../examples/hooks/toold.yaml")
 	must(t, err)

@@ -278,7 +278,7 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	bob.press("3")
 	bob.press("2")
 	bob.expect("Where does it hold?", "r  in the run run-1", "t  in the thread thread-1", "w  for whatever the caller does")
-	bob.press("n") // Here the inbox asks for a confirmation. The key n means no, so nothing is decided.
+	bob.press("n") // The inbox asks for the scope of the rule. The key n cancels, so nothing is decided.
 	bob.expect("nothing was decided")
 	bob.press("a")
 	bob.expect("yes, and keep it")

@@ -94,7 +94,8 @@ run: {program: /usr/bin/touch, args: ["{name:path}"]}
 	}
 }
 
-// The example asks a question. Its call survives a restart of the daemon and continues with the answer.
+// TestExampleAsks checks the tool of the example manifest, which asks a question. Its call survives a restart of the daemon and continues
+// with the answer.
 func TestExampleAsks(t *testing.T) {
 	s := newSite(t, "")
 	dir, err := filepath.Abs("../examples/command")

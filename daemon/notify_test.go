@@ -85,7 +85,7 @@ func notifySite(t *testing.T, url, more string) (s *site, file, secret string) {
 }
 
 // TestNotifySurvivesKills checks the delivery of events while the daemon is killed repeatedly between commit and delivery. Each event
-// arrives at least once, with the same id in each attempt. A delivered event is not sent again.
+// arrives at least once. All deliveries of an event have the same id. After a completed delivery, the event is not sent again.
 func TestNotifySurvivesKills(t *testing.T) {
 	e := newWebhookReceiver(t)
 	s, file, _ := notifySite(t, e.URL, "")
@@ -129,7 +129,7 @@ func TestNotifySurvivesKills(t *testing.T) {
 		t.Errorf("events with two ids %q; %d events, then %d", e.twice, before, len(e.tried))
 	}
 	for event, n := range e.taken {
-		if n != 1 { // Exactly one attempt, because the daemon was not killed after the first delivery.
+		if n != 1 { // Exactly one request, because the daemon was not killed after the first delivery.
 			t.Errorf("%s arrived %d times", event, n)
 		}
 	}
@@ -140,7 +140,7 @@ func TestNotifySurvivesKills(t *testing.T) {
 func TestP6NotifyAndStreamsCloseTogether(t *testing.T) {
 	const after = 2*closeStreams - 150*time.Millisecond // the time that both waits would take one after the other
 	var took time.Duration
-	for range 10 { // a busy machine may delay some attempts
+	for range 10 { // Try several times, because a busy machine may delay the daemon.
 		if took = timeToCut(t); took <= after {
 			return
 		}
@@ -212,8 +212,8 @@ func TestNotifyReload(t *testing.T) {
 	eventually(t, "with the old secrets", func() bool { return e.took("default/notify-reload-call-2/finished") == 1 })
 }
 
-// TestNotifyByReference checks a target whose key is a reference to a secret. The reference is resolved for each attempt, if the target may
-// use the secret. A new key signs the next letter. Without a key, letters wait and are not lost.
+// TestNotifyByReference checks a target whose key is a reference to a secret. The reference is resolved each time a letter is sent, if the
+// target may use the secret. A new key signs the next letter. Without a key, letters wait and are not lost.
 func TestNotifyByReference(t *testing.T) {
 	signed := make(chan string, 100)
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

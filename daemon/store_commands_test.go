@@ -157,7 +157,7 @@ func TestT117Backup(t *testing.T) {
 	must(t, err)
 }
 
-// The command purges the named calls after a confirmation.
+// TestPurgeCommand checks that the command purge erases the named calls only after a confirmation.
 func TestPurgeCommand(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
@@ -215,7 +215,7 @@ func filesWith(t *testing.T, dir string) (found []string) {
 func TestPurgeKilled(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	const calls = 200
-	for round, killAt := range []int{0, calls / 2, calls - 1} { // The daemon is killed at the first call, in the middle, or at the last call. After the last call, the purge rewrites the journal.
+	for round, killAt := range []int{0, calls / 2, calls - 1} { // The daemon is killed when the first call, half of the calls, or the last call is purged. After the last call, the purge rewrites the journal.
 		thread := fmt.Sprint("thread-", round)
 		id := func(i int) string { return fmt.Sprintf("purge-tests-call-%d-%03d", round, i) }
 		p := s.start()

@@ -167,7 +167,7 @@ func (p *proc) decide(c *tooldv1.Call, action tooldv1.DecisionAction) {
 	follow(p.t, stream, err).last(p.t)
 }
 
-// bashModel requests three commands at once, then answers with their results.
+// bashModel plays a model that requests three commands at once, and then answers with their results.
 func bashModel(q *subagenttest.Question) subagenttest.Reply {
 	if q.Turns() == 0 {
 		var calls []subagenttest.Call

@@ -320,7 +320,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
-		err = l.commitOnce(s) // Try once more. The journal stores a group of changes together. When such a group failed and the journal retried its members one by one, another member may have changed the documents.
+		err = l.commitOnce(s) // Try once more: other calls changed the documents. The journal writes several changes together as a group. When it had to write a group again, the commands of this change could have a different result than before.
 	}
 	if len(s.documents) > 0 && refusal.RejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))

@@ -44,7 +44,7 @@ func TestResponseSchemaKeepsTheQuestionOpen(t *testing.T) {
 	})
 }
 
-// TestDecisionsThatDoNotFit checks that a decision with content that its ticket does not accept is refused.
+// TestDecisionsThatDoNotFit checks that a decision is refused when its ticket does not accept the content of the decision.
 func TestDecisionsThatDoNotFit(t *testing.T) {
 	strict := json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"additionalProperties":false}`)
 	d := tool.Descriptor{ID: "t", Parameters: strict}

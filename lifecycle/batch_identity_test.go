@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestBatchIdentity checks that batch_id identifies a batch as call_id identifies a call. The same batch again attaches, a batch with other
-// content is refused, and a refused batch stores nothing.
+// TestBatchIdentity checks that batch_id identifies a batch as call_id identifies a call. A repeated request attaches to the batch. A
+// request with the same id and other content is refused, and a refused request stores nothing.
 func TestBatchIdentity(t *testing.T) {
 	p := &probe{}
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, nil, func(t *testing.T, w *world) {

@@ -29,8 +29,9 @@ func (d *Definition) stopper() tool.Stopper {
 	return s
 }
 
-// stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most most plus endingTime, and at most
-// endingTime after the drain period. The outcome of the call is stored and published only after stopNested returns.
+// stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most for the sum of most and endingTime.
+// After the end of the drain period, it waits at most for endingTime. The outcome of the call is stored and published only after stopNested
+// returns.
 func stopNested(p *pipeline, most time.Duration) (left outcome.Nested) {
 	s := p.def.stopper()
 	if s == nil {

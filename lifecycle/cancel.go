@@ -291,9 +291,9 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	return r
 }
 
-// cancelWhere cancels the calls that the query selects, except the calls of the run except. It finds calls in memory, which may not be in
-// the journal yet, and calls in the journal. In a batch it starts with the last call. Otherwise the end of an earlier call could make a
-// later one begin. Suspended calls with nested calls end last, after the end of all calls was requested.
+// cancelWhere cancels the calls that the query selects, but not the calls of the run whose id is in except. It finds calls in memory, which
+// may not be in the journal yet, and calls in the journal. In a batch it starts with the last call. Otherwise the end of an earlier call
+// could make a later one begin. Suspended calls with nested calls end last, after the end of all calls was requested.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.behind.Settle()
 	a := cancelling{e: e}

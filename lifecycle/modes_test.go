@@ -65,7 +65,7 @@ func TestSetMode(t *testing.T) {
 		set(alice, "run-1", "thread-1", "plan", "", "INVALID_FIELD")
 		set(albert, "run-1", "", "plan", "", "RUN_NOT_FOUND")
 		set(albert, "", "thread-1", "plan", "", "THREAD_NOT_FOUND")
-		set(eve, "run-1", "", "bypass", "default", "") // The run "run-1" of the other namespace is a different run.
+		set(eve, "run-1", "", "bypass", "default", "") // In the namespace of eve, "run-1" is a different run.
 		set(bob, "run-x", "", "edits", "", "RUN_NOT_FOUND")
 		holds("run-1", "thread-1", "bypass", "edits")
 		if info, err := w.e.Records().Run(t.Context(), alice, "run-1"); err != nil || info.Mode != "bypass" {

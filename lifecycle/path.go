@@ -37,7 +37,7 @@ type pipeline struct {
 	fresh     bool // this is the first pipeline run of the call
 	rewritten bool // the arguments are final: the Rewrite hooks have run
 	ahead     bool // runs in the goroutine of the request
-	tentative bool // if a gate intercepts the call, the run ends as Postponed, because earlier calls must run first
+	tentative bool // if a gate intercepts the call, the pipeline run ends as Postponed, because earlier calls must run first
 	outlived  bool // the attempt began under the previous daemon
 
 	capacity   capacity

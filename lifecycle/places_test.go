@@ -346,7 +346,7 @@ func TestP11FloodLeavesOthersServed(t *testing.T) {
 		for i := range others {
 			w.beginMany(2, "quiet", fmt.Sprint("caller-", i), "t")
 		}
-		// Of two slots, one goes to the quiet namespace. Its callers get these slots in turn.
+		// Every second slot that becomes free goes to the quiet namespace. Its callers get these slots in turn.
 		for range 4 * others {
 			d.next()
 		}

@@ -132,7 +132,7 @@ func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement { return p.finishFound(context.WithoutCancel(ctx), out) })
 	case c.BatchID != "" && (c.Status == call.New || c.Status == call.Resuming):
-		r.found.Resumed++ // Do not resume it here: its batch does.
+		r.found.Resumed++ // Do not resume the call here: its batch resumes it.
 	case c.Status == call.Resuming:
 		r.found.Resumed++
 		l.resumeRun(ctx, *c.LastRound().Decision)

@@ -48,7 +48,7 @@ func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
 	default:
 		p.rewritten = true
-		if holds { // If it does not hold, the tool has changed since the question, and the call asks again.
+		if holds { // If holds is false, the tool has changed since the question. The call then asks again.
 			p.resume = &tool.ResumeInput{SuspensionID: s.ID, Reason: s.Action, Round: s.Round, Result: d.Result, Decision: d, Basis: s.Description.Basis}
 		}
 		switch {

@@ -117,7 +117,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 			if f.Shared == nil || f.Cursor != want || watcher.Cursor() != want {
 				t.Errorf("shared %t, the frame says %s and its watcher stands at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
 			}
-			if f.Cursor != want { // After a failed check, this cursor may be after the last event of its epoch. A watcher with it would only return a second error.
+			if f.Cursor != want { // This cursor names the wrong epoch, so a watcher that starts at it would fail too.
 				continue
 			}
 			watchers = append(watchers, watch(f.Cursor), watch(watcher.Cursor()))

@@ -88,7 +88,7 @@ func (responses) call(p *parser, item node) error {
 	case "incomplete":
 		f.truncated = true
 	}
-	if space := item.get("namespace").str(); space != "" && space != f.name { // The provider found this function by a tool search if the member "namespace" equals the function's name. Any other value names a toolset that toold does not run.
+	if space := item.get("namespace").str(); space != "" && space != f.name { // When the model found a function by a tool search, this member equals the name of the function. Any other value names a toolset that toold does not run.
 		f.foreign = true
 	}
 	return p.add(f)

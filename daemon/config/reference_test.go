@@ -16,7 +16,7 @@ import (
 
 const page = "../../docs/reference/configuration.md"
 
-// The lines between which the test writes the tables of the page.
+// TestReference writes the tables of the page between these lines.
 const (
 	tablesBegin = "<!-- The tables are written by: go test ./daemon/config -run TestReference -update -->\n"
 	tablesEnd   = "<!-- The end of the tables. -->\n"
@@ -80,7 +80,7 @@ func TestDeclarations(t *testing.T) {
 	})
 }
 
-// The tables of the page must match the declarations.
+// TestReference checks that the tables in docs/reference/configuration.md match the declarations of the settings.
 func TestReference(t *testing.T) {
 	text, err := os.ReadFile(page)
 	must(t, err)

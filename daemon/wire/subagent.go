@@ -168,8 +168,9 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 	return list
 }
 
-// Above returns a function for calls that subagents make. It lists the permission modes of the subagent's own run and thread, because these
-// modes apply to the call too. It ignores a run or thread of another caller, because any caller may name it.
+// Above returns a function for calls that subagents make. The function lists the permission modes of the run and the thread that the
+// subagent itself belongs to, because these modes apply to the call too. It ignores a run or thread of another caller, because any caller
+// may name it.
 func Above(p *policy.Policies) func(in *hook.Input) []string {
 	return func(in *hook.Input) (modes []string) {
 		if in.Run.Origin != subagent.Origin {

@@ -250,13 +250,13 @@ func (b *loop) launch(calls []int) {
 		if r == nil {
 			r = b.members[i].Enter()
 		} else {
-			r.Cancel() // Without this, the run could continue: the goroutine that stored the cancel request may not have called Cancel yet.
+			r.Cancel() // Without this, the pipeline run could continue: the goroutine that stored the cancel request may not have called Cancel yet.
 		}
 		r.Launch()
 	}
 }
 
-// takePending removes and returns the pending run of a call, or returns nil when there is none.
+// takePending removes the pending pipeline run of a call from the list and returns it. It returns nil when there is none.
 func (b *loop) takePending(i int) Run {
 	at := slices.IndexFunc(b.pending, func(r Run) bool { return position(r) == i })
 	if at < 0 {
@@ -267,7 +267,7 @@ func (b *loop) takePending(i int) Run {
 	return r
 }
 
-// position returns the index of the run's call in its batch.
+// position returns the index in the batch of the call to which the pipeline run belongs.
 func position(r Run) int { return r.Member().Record().BatchPosition - 1 }
 
 func (b *loop) resume(calls []int) {

@@ -70,7 +70,7 @@ func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.
 		if b.err == nil {
 			return b.record, true, nil
 		}
-		s.drop(b, true) // Drop the entry: the goroutine that added it found no batch to load.
+		s.drop(b, true) // Drop the entry. The goroutine that added it found no batch, so the entry is of no use.
 	}
 }
 

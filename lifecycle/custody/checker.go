@@ -15,7 +15,8 @@ type Journal interface {
 }
 
 // A Checker finds calls that should make progress but that no part of this daemon processes. Such a call is NEW, RUNNING or RESUMING and
-// has no pipeline run, batch, operation or hold. A correct engine never loses a call, so each call that it finds shows a bug.
+// has no pipeline run, batch, operation or hold. A correct engine never loses a call. Each call that the Checker finds therefore shows a
+// bug of the engine.
 type Checker struct {
 	Journal Journal
 	// Owned reports whether a part of this daemon processes the call, or whether the call needs no processing. c is the stored record.

@@ -38,8 +38,8 @@ func computeOnly[T any](entries []hook.Entry[T]) bool {
 	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
-// Broken returns the outcome of a call when a hook returned something that its kind of hook may not return. A configuration that tolerates
-// failing hooks does not tolerate this error. For any other err, Broken returns nil.
+// Broken returns the outcome of a call when err means that a hook returned something that its kind of hook may not return. This ends the
+// call even if the configuration tolerates failures of the hook. For any other err, Broken returns nil.
 func Broken(name string, err error) *outcome.Terminal {
 	if !errors.As(err, new(*hook.ProtocolError)) {
 		return nil

@@ -78,7 +78,7 @@ func Check(in *call.Input) error {
 	return nil
 }
 
-// Send accepts an input, without the bytes that were accepted before. It accepts all new bytes or none.
+// Send accepts an input. It skips the bytes that it accepted before. Of the new bytes, it accepts all or none.
 func (k *Keyboard) Send(in call.Input, attempt int) (call.InputState, error) {
 	k.turn.Lock()
 	defer k.turn.Unlock()

@@ -94,13 +94,13 @@ func (s *Slots) Count() (running, waiting int) {
 	return s.taken, s.waiting
 }
 
-// Full returns an error when n more calls may not wait. It returns nil when they may wait, or when they need not wait.
+// Full returns an error when n more calls would have to wait and a queue limit does not allow that.
 func (s *Slots) Full(d Demand, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.elsewhere) > 0 {
 		if err := s.tooMany(s.elsewhere, &d, 1, 1); err != nil {
-			return err // This is an error even when a slot is free, because the call may have to wait for something else.
+			return err // Apply the limit even when a slot is free, because the call may have to wait for something else.
 		}
 	}
 	if n -= s.freeLocked(&d); n <= 0 {

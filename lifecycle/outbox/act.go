@@ -27,7 +27,7 @@ const (
 	maxError = 1 << 10
 )
 
-// actDelays are the delays between the attempts at an action. An action fails for good when the attempt after the last delay fails.
+// actDelays are the delays between the attempts to execute an action. An action fails for good when the attempt after the last delay fails.
 var actDelays = [...]time.Duration{time.Second, 5 * time.Second, 30 * time.Second, 2 * time.Minute}
 
 // An Outbox executes the stored actions of calls. Its methods may be called concurrently.
@@ -106,7 +106,7 @@ func (o *Outbox) again(at time.Time) {
 	}
 }
 
-// Run executes due actions until ctx is done. If ctx interrupts an attempt, the next daemon repeats it.
+// Run executes due actions until ctx is done. If ctx interrupts the execution of an action, the next daemon executes the action again.
 func (o *Outbox) Run(ctx context.Context) error {
 	if due, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, Due: true, Limit: 1}); err == nil && len(due) > 0 && o.cfg.Held() {
 		o.cfg.Log.Error("actions of ended calls are held, because the store was copied or restored: toold release --all runs them")
@@ -176,7 +176,7 @@ func (o *Outbox) actAll(ctx context.Context, actions []store.Action) int {
 	return moved
 }
 
-// act makes one attempt at an action and stores the outcome. It reports whether the stored action changed.
+// act tries once to execute an action and stores the outcome. It reports whether the stored action changed.
 func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	key := call.Key{Namespace: a.Namespace, ID: a.ID}
 	if a.Broken || ctx.Err() != nil || !o.take(key) {
@@ -188,7 +188,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 	}
 	got, err := o.handle(ctx, &a)
 	if ctx.Err() != nil {
-		return false // An interrupted attempt does not count as a failure.
+		return false // An interrupted execution does not count as a failure of the action.
 	}
 	done := &store.Amendment{Namespace: a.Namespace, Done: a.ID, Limits: o.cfg.Limits}
 	if err != nil {
@@ -235,7 +235,7 @@ func (o *Outbox) handle(ctx context.Context, a *store.Action) (hook.ActionResult
 
 var errNoHandler = errors.New("there is no such handler")
 
-// afterFailure returns the action to store after a failed attempt. It is due again later, or dead after the last attempt.
+// afterFailure returns the action to store after its execution failed. The action is due again later. After the last attempt it is dead.
 func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	o.cfg.Failed()
 	a.Attempts++

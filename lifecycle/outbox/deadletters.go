@@ -31,7 +31,7 @@ func deadLetter(a *store.Action) call.DeadLetter {
 	return d
 }
 
-// RetryDeadLetter makes a dead action due again and resets its attempts.
+// RetryDeadLetter makes a dead action due again. The action may then be attempted as often as a new one.
 func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id string) (*call.DeadLetter, error) {
 	missing := call.Refuse(call.NotFound, "DEAD_LETTER_NOT_FOUND", "there is no dead letter %q here", id)
 	found, err := o.cfg.Store.Actions(ctx, store.ActionQuery{Namespace: p.Namespace, ID: id})

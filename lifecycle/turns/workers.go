@@ -2,8 +2,8 @@ package turns
 
 import "sync"
 
-// idleWorkers is the maximum number of idle goroutines that are kept. They are kept because their stacks have already grown: growing a new
-// stack was measured to take a tenth of the time of a read-only call.
+// idleWorkers is the maximum number of idle goroutines that are kept for reuse. The stack of a kept goroutine has already grown. Growing a
+// new stack was measured to take a tenth of the time of a read-only call.
 const idleWorkers = 128
 
 // Workers runs functions in reusable goroutines.

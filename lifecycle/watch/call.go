@@ -188,8 +188,8 @@ func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 	}
 }
 
-// yield lets a call that has just begun run before its watcher. The result of a quick tool is then in the first frame, which saves a
-// message and a wake-up.
+// yield lets a new call run before its watcher reads the log. The result of a quick tool is then in the first frame, which saves a message
+// and a wake-up.
 func (w *CallWatcher) yield() {
 	if w.o.Fresh {
 		w.o.Fresh = false

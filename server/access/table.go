@@ -143,7 +143,7 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
 
-		// Probes have no credentials, and the response reveals nothing.
+		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
 		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Limit: quick},
 		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Unending: true},

@@ -390,7 +390,7 @@ func dialAs(uid int, path string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// TestHealth checks that probes need no credentials. They ask for the health of each service by its name.
+// TestHealth checks that health probes need no credentials. A probe names the service whose health it asks for.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)

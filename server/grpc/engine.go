@@ -108,8 +108,9 @@ type Tools interface {
 	List(p tool.Principal) []*tool.Definition
 	// Lookup finds a tool that a principal sees by id or alias.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
-	// Watch returns a function that waits until the list of the principal may have changed since its previous call, or, in its first call,
-	// since Watch. It returns the error of its context when that ends.
+	// Watch returns a function that waits until the principal's list of tools may have changed. The first call of the function reports
+	// changes since Watch was called, each later call those since the previous call. The function returns the error of its context when the
+	// context ends.
 	Watch(p tool.Principal) func(context.Context) error
 }
 

@@ -39,7 +39,7 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Until this call, the mode of the socket depends on the umask. That is safe, because the kernel reports the user of each connection.
+	// Before Chmod, the mode of the socket depends on the umask. That is safe, because the kernel reports the user of each connection.
 	if err := os.Chmod(path, 0o600); err != nil {
 		lis.Close()
 		return nil, err

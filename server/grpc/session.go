@@ -47,7 +47,8 @@ type session struct {
 const (
 	// maxItems bounds the open items of a session.
 	maxItems = 1024
-	// idleItems is how many idle goroutines a session keeps for later items. Their stacks have already grown, so reusing them is cheaper.
+	// idleItems is the number of idle goroutines that a session keeps for later items. A kept goroutine is cheaper than a new one, because
+	// its stack has already grown.
 	idleItems = 64
 )
 
