@@ -42,7 +42,7 @@ type proof struct {
 }
 
 func (p *proof) wait() *proof {
-	<-p.done // This wait is short, because the run of a canary has a time limit.
+	<-p.done // This wait is short, because the test of the sandbox has a time limit.
 	return p
 }
 

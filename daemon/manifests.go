@@ -46,7 +46,7 @@ func (d reloader) addProfiles(all []config.Profile) bool {
 	return added
 }
 
-// profileProofs holds the proofs of the profiles that manifests use. The proof of bash is elsewhere.
+// profileProofs holds the proofs of the profiles that manifests use. It does not contain the proof of the profile of bash.
 type profileProofs struct {
 	mu     sync.Mutex
 	proofs map[string]*proof

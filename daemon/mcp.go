@@ -39,7 +39,8 @@ type mcpInForce struct {
 	proofs map[string]*proof // by profile, except the profile of bash
 }
 
-// openMCP registers the tools from the last stored tool list of each server. It connects to no server; [mcp.Hub.Run] does that later.
+// openMCP registers the tools of each server from the tool list that the server sent last, which is stored. It connects to no server;
+// [mcp.Hub.Run] does that later.
 func (d *daemon) openMCP(ctx context.Context) (*mcp.Hub, error) {
 	cfg, err := readMCP(d.cfg, d.version)
 	if err != nil {

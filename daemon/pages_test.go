@@ -35,7 +35,7 @@ func TestPagesOfSources(t *testing.T) {
 	needNode(t, servers, "scripts/mcp-servers.sh")
 	s := newSite(t, block(t, "frontend.md", "yaml\n# rules.yaml\n"))
 	dir := filepath.Dir(s.rules)
-	// npx would fetch these packages from the network. They are installed with the versions of the page.
+	// In the page, npx fetches these packages from the network. Here they are installed already, with the versions of the page.
 	file := block(t, "mcp.md", "json\n")
 	for _, name := range []string{"memory", "filesystem"} {
 		program := "@modelcontextprotocol/server-" + name

@@ -261,8 +261,8 @@ func (d *daemon) trim(ctx context.Context) {
 	}
 }
 
-// checkOwnersEvery is long, because the check only finds calls that the engine lost because of a bug. Such a call is recovered after two
-// checks.
+// checkOwnersEvery is the time between two checks. It may be long, because a check finds only calls that the engine lost because of a bug.
+// Such a call is recovered after two checks.
 const checkOwnersEvery = time.Minute
 
 // checkOwners recovers unfinished calls that no part of the daemon processes.

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/sdk/go/worker"
 )
 
-// addPaint adds a tool to a worker that answers questions about its calls: validation, assessment and description.
+// addPaint adds the tool "paints" to a worker. The tool answers questions about its calls: it validates, assesses and describes them.
 func addPaint(w *worker.Worker) {
 	type paint struct {
 		Colour string `json:"colour"`

@@ -283,7 +283,8 @@ func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reaso
 
 var errSelfSuperseded = call.InvalidField("superseded_by_run_id", "is the same run; name the run that replaces it")
 
-// superseded returns the request with the cause SUPERSEDED, which names the new run by. If by is empty, it returns r unchanged.
+// superseded returns the request with the cause SUPERSEDED. by is the id of the run that replaces the calls. If by is empty, superseded
+// returns r unchanged.
 func superseded(r call.CancelRequest, by string) call.CancelRequest {
 	if by != "" {
 		r.Cause, r.Reason = call.CauseSuperseded, or(r.Reason, "superseded by run "+by)

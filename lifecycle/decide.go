@@ -148,9 +148,9 @@ func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID str
 	}
 }
 
-// consider checks an answer. Before that, it checks whether the decision id was used before: the same answer is then a repeated request,
-// even if it would be invalid now. For a question without any answer it makes this check only after an error, because the transaction that
-// stores the answer detects a used id.
+// consider checks an answer. First it checks whether the decision id was used before: the same answer is then a repeated request, even if
+// it would be invalid now. When the question has no answer yet, it checks the id only after an error, because the transaction that stores
+// an answer detects a used id anyway.
 func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a *decision.Answer, rule *call.Rule, err error) {
 	round, err := decision.Find(c, p, r.SuspensionID)
 	if err != nil {

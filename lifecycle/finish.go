@@ -60,7 +60,7 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep returns the last step of a call. The events in before come before the terminal event.
+// finalStep returns the last step of a call. The terminal event comes last, after the events in before.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()

@@ -41,7 +41,7 @@ func (p *pipeline) intent(context.Context) outcome.Conclusion {
 	return nil
 }
 
-// unwritten returns the conclusion of a pipeline run after the journal refused a change of a call.
+// unwritten returns the conclusion of a pipeline run. The journal has refused a change of its call with err.
 func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	if out := p.outcomeWithout(err); out != nil {
 		return out

@@ -10,9 +10,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// expect is for an attempt that began before the daemon started and whose tool runs in another program. If such a program may still run the
-// attempt, expect returns true and waits for the program in the background. Meanwhile the attempt stays open, and the call keeps its turn
-// in the thread.
+// expect checks whether an attempt may have survived the end of the previous daemon, because its tool runs in another program. If so,
+// expect returns true and waits for that program in the background. Meanwhile the attempt stays open, and the call keeps its turn in the
+// thread.
 func expect(p *pipeline) bool {
 	l := p.l
 	c := l.record()

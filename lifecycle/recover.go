@@ -199,8 +199,8 @@ func findTail(ctx context.Context, l *activeCall) error {
 	}
 }
 
-// noteUnseen is for a call whose attempts are not stored before they start. It marks the call as possibly executed, although the journal
-// may have no attempt. The next step of the call stores the mark.
+// noteUnseen marks a call as possibly executed if its attempts are not stored before they start: an attempt may then be missing in the
+// journal. The next step of the call stores the mark.
 func noteUnseen(l *activeCall) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

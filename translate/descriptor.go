@@ -68,7 +68,7 @@ func ToDescriptor(d *tooldv1.Descriptor) (tool.Descriptor, error) {
 	return out, nil
 }
 
-// ToEffects leaves unspecified fields empty, for their defaults.
+// ToEffects translates effects. It leaves unspecified fields empty, so that their defaults apply.
 func ToEffects(a *tooldv1.Assessment) tool.Effects {
 	return tool.Effects{
 		Mutability: tool.Mutability(Word(a.GetMutability(), "MUTABILITY_")), Safety: tool.Safety(Word(a.GetSafety(), "SAFETY_")),

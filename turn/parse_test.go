@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// T138: an id that is used twice and 100,000 calls are refused, for every provider.
+// T138: for every provider, a response that uses an id twice is refused, and so is a response with 100,000 calls.
 func TestHostileTurns(t *testing.T) {
 	for _, p := range turn.Providers() {
 		t.Run(string(p), func(t *testing.T) {

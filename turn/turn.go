@@ -56,7 +56,7 @@ type Call struct {
 	// Arguments are the bytes of the message. They may be any text. They are not in the JSON form.
 	Arguments string `json:"-"`
 	Truncated bool   `json:"truncated,omitempty"` // The output was cut, so the arguments must not be used, even if they parse.
-	// Caller is the JSON of the member caller of a Responses call. The answer repeats it.
+	// Caller is the JSON of the member "caller" of a call in OpenAI's Responses API. The answer to the call repeats it.
 	Caller string `json:"caller,omitempty"`
 }
 
@@ -84,7 +84,7 @@ type format interface {
 	messages(outcomes []outcome) [][]byte
 	// late returns one user message with a text and media.
 	late(text string, media []medium) []byte
-	// takes reports whether a tool's result may contain media of this type.
+	// takes reports whether the provider accepts media of this type in the result of a tool.
 	takes(mime string) bool
 }
 
@@ -206,7 +206,8 @@ func (p *parser) truncateLast() {
 	calls[len(calls)-1].Truncated = true
 }
 
-// cutReasons has the stop reasons of all providers, in lower case, for output that ended in the middle. Proxies mix the names of providers.
+// cutReasons lists the stop reasons, in lower case, that mean that the output was cut. One list serves all providers, because proxies mix
+// the names of providers.
 var cutReasons = []string{
 	"length", "content_filter", "content-filter", "model_length", "error", "interrupted", // Chat Completions and the AI SDK
 	"incomplete", "max_output_tokens", // Responses

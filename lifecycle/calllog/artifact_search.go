@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// The bounds of one search. To search a long artifact, the client starts the next search at the end of the previous one.
+// The bounds of one search. A client that searches a long artifact starts each further search at the offset where the previous one ended.
 const (
 	searchPattern = 1 << 10 // maximum length of a pattern in bytes
 	searchSteps   = 1000    // maximum number of instructions of a compiled pattern; matching executes at most this many for each byte of a line

@@ -58,7 +58,7 @@ func (l *guestList) remove(g *guarded) {
 
 // A guarded connection limits the rate at which the server reads frames. It parses only the headers of frames.
 type guarded struct {
-	net.Conn           // connection after the handshake over raw
+	net.Conn           // the connection to use after the handshake, which reads from raw
 	raw       net.Conn // underlying connection; closing it disconnects the client
 	guestList *guestList
 	at        *list.Element // entry in the guestList; guarded by guestList.mu

@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Operation is a request that the audit records. Such a request changes the daemon or its records and is not a call. DescribeCall is
-// recorded too.
+// An Operation is a request that the audit records in addition to calls. Such a request changes the daemon or its records. DescribeCall is
+// recorded too, although it changes nothing.
 type Operation struct {
 	Method string // short name, such as SetPermissionMode
 	By     tool.Principal

@@ -30,7 +30,7 @@ type session struct {
 
 	began time.Time     // start of the session, with a monotonic clock reading
 	ready chan struct{} // holds a value when something was queued
-	sent  atomic.Int64  // During a send: minus the age of the session when the send began. Otherwise: the age when the last send ended.
+	sent  atomic.Int64  // While a message is sent: minus the age of the session at the beginning of the send. Otherwise: the age at the end of the last send.
 
 	work chan *item // passes an item to an idle goroutine
 	idle atomic.Int32

@@ -150,7 +150,7 @@ func TestLeaving(t *testing.T) {
 	}
 	cancel()
 	eventually(t, "the call that was left ends", func() bool {
-		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // polls, because a watcher would keep the call running
+		got, err := w.calls("vera").GetCall(ctx, &tooldv1.GetCallRequest{CallId: longID("left")}) // Poll instead of watching, because a watcher would keep the call running.
 		must(t, err)
 		switch s := got.GetCall().GetStatus(); s {
 		case tooldv1.CallStatus_CALL_STATUS_NEW, tooldv1.CallStatus_CALL_STATUS_RUNNING:

@@ -94,7 +94,7 @@ func (r *rude) hears() (*tooldv1.ConnectResponse, error) {
 	return m, r.stream.RecvMsg(m)
 }
 
-// strange returns a tool about which the daemon asks its worker every kind of question.
+// strange returns a tool for which the daemon asks the worker every kind of question.
 func strange() *tooldv1.WorkerTool {
 	return &tooldv1.WorkerTool{
 		Descriptor_: &tooldv1.Descriptor{Id: "strange", Parameters: `{"type":"object"}`, Mildest: &tooldv1.Assessment{
