@@ -337,8 +337,8 @@ func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	return t.descriptor.Effects
 }
 
-// fits reports whether the arguments match the condition when. For each argument, when contains the required value, or a list of the
-// permitted values.
+// fits reports whether the arguments match a condition. The map when contains, for each argument of the condition, the required value or a
+// list of the permitted values.
 func fits(when map[string]json.RawMessage, args map[string]any) bool {
 	for name, text := range when {
 		var want any

@@ -48,7 +48,7 @@ func walkBack(trace [][]int32, i, j int) []op {
 			pi = int(reach[d+k-1])
 			pj = pi - (k - 1)
 		}
-		si, sj := pi, pj // start of the run of equal lines
+		si, sj := pi, pj // start of the sequence of equal lines
 		if down {
 			sj++
 		} else {

@@ -87,7 +87,7 @@ type way struct {
 // A renewal is a token renewal in progress.
 type renewal struct {
 	done   chan struct{}
-	ok     bool  // there is a new token; valid once done is closed, as is silent
+	ok     bool  // there is a new token; ok and silent are valid once the channel done is closed
 	silent error // why the authorization server gave no answer, if this is temporary; nil when it answered, or has not answered for longer than Config.Silence
 }
 

@@ -179,7 +179,7 @@ func (k *keeper) text(most int, cut []tool.Artifact) (string, []tool.Artifact) {
 	if k.total <= int64(most) {
 		return valid(k.head), cut
 	}
-	all := append(append([]byte{}, k.head...), k.tail...) // When the stream was longer, the bytes between head and tail are missing.
+	all := append(append([]byte{}, k.head...), k.tail...) // When the stream was longer than head and tail together, the bytes between them are missing.
 	head, tail := wholeEnd(all[:most/2]), wholeStart(all[len(all)-most/2:])
 	missing := k.total - int64(len(head)) - int64(len(tail))
 	return fmt.Sprintf("%s\n[… %d bytes left out; the full text is %s …]\n%s", valid(head), missing, tool.ArtifactHandle(k.call, k.name), valid(tail)),

@@ -40,8 +40,8 @@ func TestT123ReadersThatWrite(t *testing.T) {
 	}
 }
 
-// The test checks that a workspace cannot make commands that only read start programs. A directory of the workspace may look like a bare
-// repository and name programs in its configuration.
+// The test checks that files of a workspace cannot cause a read-only command to start a program. A directory of the workspace may look like
+// a bare repository and name programs in its configuration.
 func TestT123DirectoryThatPosesAsARepository(t *testing.T) {
 	dir := t.TempDir()
 	marker := filepath.Join(dir, "ran")
