@@ -570,7 +570,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 }
 
 // The test checks a machine without user namespaces. An isolated command does not run, and the error says what is missing (T41). A command
-// whose policy needs no namespaces runs (T42).
+// whose policy needs no kernel namespaces runs (T42).
 func TestWithoutUserNamespaces(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestWithoutUserNamespaces$", within("echo 0 > /proc/sys/user/max_user_namespaces", "-Ur"))

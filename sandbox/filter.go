@@ -202,9 +202,9 @@ func coreRules() map[uint32][]bpf.Instruction {
 	}
 }
 
-// commonCalls returns the calls that every architecture allows with any arguments. It omits calls that change mounts, namespaces, clocks,
-// modules, keys or the memory of other processes. It also omits calls that observe the kernel, and io_uring, whose operations bypass the
-// filter.
+// commonCalls returns the calls that every architecture allows with any arguments. It omits calls that change mounts, kernel namespaces,
+// clocks, modules, keys or the memory of other processes. It also omits calls that observe the kernel, and io_uring, whose operations
+// bypass the filter.
 func commonCalls() []uint32 {
 	return []uint32{
 		unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_BIND, unix.SYS_BRK, unix.SYS_CAPGET, unix.SYS_CAPSET, unix.SYS_CHDIR, unix.SYS_CLOCK_GETRES,

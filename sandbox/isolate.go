@@ -30,7 +30,8 @@ type inner struct {
 	gate            *gate            // nil without NetworkProxy
 }
 
-// supervised reports whether the run has a process 1 in a PID namespace. When process 1 ends, the kernel kills the whole namespace.
+// supervised reports whether the run has a process 1 in a PID namespace. When process 1 ends, the kernel kills all other processes in that
+// namespace.
 func (run *run) supervised() bool { return run.spec.Policy != nil && !run.spec.Policy.Unsupervised }
 
 // openHelper opens the helper program, so that later changes to its file do not change what runs. It returns nil for [NoHelper].
@@ -239,7 +240,7 @@ func (in *inner) signal(all bool, sig syscall.Signal) error {
 	return nil
 }
 
-// endInner ends an isolated run. When process 1 can be waited for, the kernel has already ended every process in its namespace.
+// endInner ends an isolated run. When process 1 can be waited for, the kernel has already ended every process in its PID namespace.
 func (r *Runner) endInner(run *run, over bool) []process {
 	in := run.inner
 	if over {

@@ -86,7 +86,7 @@ func loseFirstThread() {
 }
 
 // small builds the small helper program, once, if it is missing. It is stored beside the test program. Runners that do not use it, for
-// example in other namespaces, start the whole test program as helper.
+// example in other kernel namespaces, start the whole test program as helper.
 var small = sync.OnceValue(func() string {
 	exe, err := os.Executable()
 	there := filepath.Join(filepath.Dir(exe), helper.Name)

@@ -54,9 +54,9 @@ type Policy struct {
 	// NoUnixSockets allows unix sockets only as connected pairs. Then the process also cannot reach a socket that another process binds in
 	// the workspace during the run. Sockets that exist when the run starts are covered in any case.
 	NoUnixSockets bool
-	// Unsupervised is for machines without user namespaces: the run uses no namespaces. Files and network are isolated only by Landlock and
-	// the list of system calls, and all sockets except pairs are refused. The Runner finds and ends the processes in the same way as
-	// without a Policy.
+	// Unsupervised is for machines without user namespaces: the run uses no kernel namespaces. Files and network are isolated only by
+	// Landlock and the list of system calls, and all sockets except pairs are refused. The Runner finds and ends the processes in the same
+	// way as without a Policy.
 	Unsupervised bool
 	Limits       Limits
 }
@@ -77,7 +77,7 @@ type Limits struct {
 
 const (
 	defaultProcesses = 4096
-	leastProcesses   = 310 // the kernel reserves the first 300 process numbers of a namespace
+	leastProcesses   = 310 // the kernel reserves the first 300 process numbers of a PID namespace
 	// noDump is a core size limit of 1 byte. Unlike the limit 0, it also prevents the kernel from starting a core dump handler, which is a
 	// program that core_pattern names after a pipe sign.
 	noDump     = 1

@@ -24,8 +24,8 @@ func prover(t *testing.T, dir, often string, command ...string) *exec.Cmd {
 	return cmd
 }
 
-// The test kills a daemon with SIGKILL while processes of a canary run outside of any namespace. It checks that they end, although no later
-// daemon sweeps them.
+// The test kills a daemon with SIGKILL while processes of a canary run without separate kernel namespaces. It checks that these processes
+// end, although no later daemon sweeps them.
 func TestKilledDuringACanary(t *testing.T) {
 	dir := t.TempDir()
 	cmd := prover(t, dir, "prove for ever")

@@ -196,8 +196,8 @@ func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	return nil
 }
 
-// reapStrays ends processes that a helper had created just before it was killed. They are in the helper's session. These are all processes
-// 1 that the daemon has not allowed to begin, and perhaps one that it has.
+// reapStrays ends processes that a helper had created just before it was killed. They are in the helper's session. Each of them is process
+// 1 of a run. The daemon has allowed at most one of them to begin.
 func (r *Runner) reapStrays(session int) error {
 	for deadline := time.Now().Add(killBound); ; time.Sleep(time.Millisecond) {
 		c, err := takeCensus()

@@ -52,8 +52,8 @@ func capHeader() []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
 }
 
-// dropRights removes all capabilities and every way to regain one. Without namespaces, these are capabilities on the machine. A process
-// without capabilities may not lock the securebits; then no_new_privs prevents new capabilities.
+// dropRights removes all capabilities and every way to regain one. When the run has no kernel namespaces, these are capabilities on the
+// machine. A process without capabilities may not lock the securebits; then no_new_privs prevents new capabilities.
 func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
 	var fine []unix.Errno
@@ -96,8 +96,8 @@ func rightsOf(version int) uint64 {
 	return rights
 }
 
-// landlock adds calls that restrict access to files with Landlock. With namespaces, this is a second protection against writing, in
-// addition to the mounts. Without namespaces, it is the only protection, so it restricts reading too.
+// landlock adds calls that restrict access to files with Landlock. When the run has kernel namespaces, this is a second protection against
+// writing, in addition to the mounts. Otherwise it is the only protection, so it restricts reading too.
 func (p *program) landlock(o *Order, own view) {
 	l := p.at(&p.command, "landlock")
 	all := rightsOf(o.Landlock)

@@ -70,8 +70,8 @@ type Order struct {
 	Terminal bool     `json:"terminal"`         // file descriptor 0 is a terminal and becomes the controlling terminal
 	Handed   int      `json:"handed,omitempty"` // number of further file descriptors of the command, from 3 on
 
-	// Namespaces creates user, PID, mount, IPC, UTS and cgroup namespaces, and the root that the fields below describe. Without it, only
-	// Landlock, the filter and the limits apply, on the machine's root.
+	// Namespaces creates user, PID, mount, IPC, UTS and cgroup namespaces of the kernel, and the root that the fields below describe. When
+	// it is false, only Landlock, the filter and the limits apply, on the machine's root.
 	Namespaces bool     `json:"namespaces"`
 	Network    bool     `json:"network"`   // uses the machine's network instead of an empty one
 	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of the empty network; 0 means no listener
@@ -86,7 +86,7 @@ type Order struct {
 	Sockets    []string `json:"sockets"`   // more sockets to cover, in addition to those that the helper finds by name; paths without symbolic links
 	TmpSize    int64    `json:"tmp_size"`  // size of /tmp in bytes; /dev/shm has the same size
 
-	PidMax   int     `json:"pid_max,omitempty"` // highest process number in the namespace; 0 means the machine's limit
+	PidMax   int     `json:"pid_max,omitempty"` // highest process number in the PID namespace; 0 means the machine's limit
 	Limits   []Limit `json:"limits"`
 	Landlock int     `json:"landlock"` // version of the kernel's interface; 0 means that Landlock is not used
 	Filter   []byte  `json:"filter"`   // array of struct sock_filter
@@ -185,7 +185,7 @@ func Go(by time.Duration) []byte {
 // Late is the name of the step that fails when the latest start time of [Go] has passed.
 const Late = "start in time"
 
-// Signal is a later message on the control pipe. It asks process 1 to signal the command's process group, or every process in the
+// Signal is a later message on the control pipe. It asks process 1 to signal the command's process group, or every process in the PID
 // namespace.
 type Signal struct {
 	All    bool
