@@ -21,6 +21,7 @@ import (
 // Network says what an isolated process can reach.
 type Network string
 
+// The networks.
 const (
 	NetworkNone Network = "none" // only a separate loopback device
 	// NetworkProxy gives the process a separate loopback device on which the [Gateway] of the Runner listens. There is no other way out.

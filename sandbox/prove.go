@@ -78,6 +78,7 @@ func (r *Runner) starve(ctx context.Context, policy Policy) (hungry *trial, why 
 	return nil, why, nil
 }
 
+// CanaryTag is the tag of the runs of canaries.
 const CanaryTag = "canary"
 
 // canaries is the maximum number of canaries that are started until one reports all its results. A canary may be killed by mistake: another

@@ -17,7 +17,7 @@ func turnFrame(out *tooldv1.Frame, f *call.Frame) {
 		out.Control = &tooldv1.Frame_TurnStarted{TurnStarted: fromTurnStarted(f.TurnStarted)}
 	case f.TurnMessage != nil:
 		m := f.TurnMessage
-		out.Control = &tooldv1.Frame_TurnMessage{TurnMessage: &tooldv1.TurnMessage{Index: int32(m.Index), Part: m.Part, Last: m.Last}} //nolint:gosec // a turn has at most 256 messages
+		out.Control = &tooldv1.Frame_TurnMessage{TurnMessage: &tooldv1.TurnMessage{Index: int32(m.Index), Part: m.Part, Last: m.Last}}
 	case f.TurnFinished != nil:
 		out.Control = &tooldv1.Frame_TurnFinished{TurnFinished: fromTurnFinished(f.TurnFinished)}
 	}
@@ -26,7 +26,7 @@ func turnFrame(out *tooldv1.Frame, f *call.Frame) {
 func fromTurnStarted(t *call.TurnStarted) *tooldv1.TurnStarted {
 	out := &tooldv1.TurnStarted{BatchId: t.BatchID}
 	for _, c := range t.Calls {
-		out.Calls = append(out.Calls, &tooldv1.TurnCall{Index: int32(c.Index), CallId: c.CallID, ModelCallId: c.ModelCallID, Tool: c.Tool}) //nolint:gosec // a turn has at most 256 calls
+		out.Calls = append(out.Calls, &tooldv1.TurnCall{Index: int32(c.Index), CallId: c.CallID, ModelCallId: c.ModelCallID, Tool: c.Tool})
 	}
 	return out
 }
@@ -34,7 +34,7 @@ func fromTurnStarted(t *call.TurnStarted) *tooldv1.TurnStarted {
 func fromTurnFinished(t *call.TurnFinished) *tooldv1.TurnFinished {
 	out := &tooldv1.TurnFinished{Open: t.Open, RunBlocked: t.RunBlocked}
 	for _, n := range t.NotHandled {
-		out.NotHandled = append(out.NotHandled, &tooldv1.NotHandled{Index: int32(n.Index), Id: n.ID, Type: n.Type}) //nolint:gosec // a turn has at most 256 calls
+		out.NotHandled = append(out.NotHandled, &tooldv1.NotHandled{Index: int32(n.Index), Id: n.ID, Type: n.Type})
 	}
 	return out
 }

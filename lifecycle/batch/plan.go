@@ -10,6 +10,7 @@ import "github.com/toold-dev/toold/call"
 // A State is the state of a call in a batch.
 type State int
 
+// The states.
 const (
 	Ended     State = iota // the call is terminal, or its record cannot be read
 	NotBegun               // no pipeline run has begun
@@ -21,6 +22,7 @@ const (
 	Stuck                  // the journal did not store the outcome; recovery decides
 )
 
+// A Call is what the plan needs to know of a call.
 type Call struct {
 	State     State
 	Cancelled bool // a cancel request is stored
@@ -46,6 +48,7 @@ type Batch struct {
 // An Action is the next step of a batch.
 type Action int
 
+// The actions.
 const (
 	Rest      Action = iota // stop processing until a decision or an operation changes a call
 	Wait                    // wait until a call changes

@@ -40,6 +40,7 @@ func (n Nested) AddTo(out *Terminal) {
 	out.Result = r
 }
 
+// CopyResult returns a copy of a result that shares nothing that the caller may change.
 func CopyResult(r *tool.Result) *tool.Result {
 	c := *r
 	c.Content, c.Artifacts, c.Metadata = slices.Clone(r.Content), slices.Clone(r.Artifacts), maps.Clone(r.Metadata)

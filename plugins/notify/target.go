@@ -44,6 +44,7 @@ type Match struct {
 // Event is a kind of event that a target may want.
 type Event string
 
+// The kinds of events.
 const (
 	Suspended Event = "suspended" // a call waits for a decision
 	Finished  Event = "finished"  // a call has ended

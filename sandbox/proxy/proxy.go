@@ -56,6 +56,7 @@ const MaxTold = 100
 // Verdict is the outcome of a request.
 type Verdict string
 
+// The verdicts.
 const (
 	Allowed Verdict = "allowed"
 	Refused Verdict = "refused" // the rules refuse the request, or it is malformed

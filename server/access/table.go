@@ -89,9 +89,7 @@ const long = time.Hour
 
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
-	see := Caller | Delegate | Approver | Viewer | Operator
-	end := Caller | Delegate | Operator
-	look := Caller | Delegate | Viewer | Operator
+	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
 	return map[string]Rule{
 		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate},
 		tooldv1.CallService_ExecuteBatch_FullMethodName: {Roles: Caller | Delegate},

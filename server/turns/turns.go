@@ -133,7 +133,7 @@ func (s *Service) await(ctx context.Context, p tool.Principal, id string, wait t
 	for {
 		f, err := w.Next(waiting)
 		switch {
-		case err != nil && ctx.Err() == nil && context.Cause(waiting) == errNotYet, f.Closing:
+		case err != nil && ctx.Err() == nil && errors.Is(context.Cause(waiting), errNotYet), f.Closing:
 			return nil, errNotYet
 		case err != nil:
 			return nil, err

@@ -275,7 +275,7 @@ func parseDuration(text string) (time.Duration, error) {
 
 // instead returns the end of the message about an unknown key: what to write instead, a similar known key, or all known keys.
 func instead(t reflect.Type, path, key string) string {
-	if why := map[string]string{
+	if why := map[string]string{ //nolint:gosec // texts for people, no credentials
 		"name": "set id, which is the name of the tool", "required_isolation": "run.profile determines it", "required_network": "run.profile determines it",
 		"required_secrets": "run.secrets determines it", "source": "it is " + Source, "command": "set run.program and run.args",
 		"program": "it belongs to run", "args": "it belongs to run", "env": "set run.environment",

@@ -15,6 +15,7 @@ type Ledger struct {
 	broken []Violation
 }
 
+// New returns an empty ledger.
 func New() *Ledger { return &Ledger{began: time.Now()} }
 
 // A Violation is a broken promise.
