@@ -262,8 +262,8 @@ func (p *printer) resultText() error {
 	return p.screen.data(text, p.a.OutTerminal)
 }
 
-// unseen returns the text of the result, or "" when that repeats what was streamed. It is a repetition when the data has a member with the
-// name of a stream, or when the text begins like the stream.
+// unseen returns the text of the result, or "" when that repeats what was streamed. The text is a repetition when the data has a member
+// with the name of a stream, or when the text begins like the stream.
 func unseen(r *tooldv1.ToolResult, streamed map[string]string) string {
 	text := show.ResultText(r)
 	var members map[string]json.RawMessage

@@ -216,8 +216,8 @@ func (f *flow) frame(m *tooldv1.Frame, group string) error {
 	return nil
 }
 
-// count checks the sequences of a call for every transcript. They must be positive and have no gaps or repeats, and no event may follow the
-// terminal one.
+// count checks the sequences of a call for every transcript. The sequences must be positive and have no gaps or repeats, and no event may
+// follow the terminal one.
 func (f *flow) count(e *tooldv1.CallEvent) {
 	id, sequence := e.GetCallId(), e.GetSequence()
 	switch last, known := f.last[id]; {

@@ -17,7 +17,7 @@ var ErrInUse = errors.New("is in use")
 
 // Import copies another store into a new store, in one transaction: after a failure there is no store. Before it commits, it reads the
 // written rows back and compares them. Positions and the ids of the store and of its events stay the same. A daemon that starts on the copy
-// begins a new epoch, and holds the unfinished calls. Its epoch is higher than any epoch that the other store can reach.
+// begins a new epoch, and holds the unfinished calls. This epoch is higher than any epoch that the other store can reach.
 func Import(ctx context.Context, url string, from rows.Tables) (done []rows.Imported, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {

@@ -83,8 +83,8 @@ func TestQuotasAfterAKill(t *testing.T) {
 	}
 }
 
-// TestQuotasThatComeLater checks output that was written before there were limits. It counts when limits are configured. Counts that were
-// saved before are not used.
+// TestQuotasThatComeLater checks output that was written before there were limits. That output counts as soon as limits are configured.
+// Counts that were saved before are not used.
 func TestQuotasThatComeLater(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}

@@ -15,7 +15,7 @@ import (
 
 // Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store gets its final name
 // only after that, so a failure or a kill leaves no store. Positions and the ids of the store and of its events stay the same. A daemon
-// that starts on the copy begins a new epoch, and holds the unfinished calls. Its epoch is higher than any epoch that the other store can
+// that starts on the copy begins a new epoch, and holds the unfinished calls. This epoch is higher than any epoch that the other store can
 // reach.
 func Import(ctx context.Context, dir string, from rows.Tables) (done []rows.Imported, err error) {
 	f, err := lockFiles(dir)

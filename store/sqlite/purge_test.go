@@ -185,8 +185,8 @@ func TestPurgeAgain(t *testing.T) {
 	}
 }
 
-// TestPurgeWithoutSpace checks a purge on a disk without space for a second journal. It is refused, other calls are not affected, and the
-// same purge succeeds later.
+// TestPurgeWithoutSpace checks a purge on a disk without space for a second journal. The purge is refused, other calls are not affected,
+// and the same purge succeeds later.
 func TestPurgeWithoutSpace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(dir, 0o700); err != nil {

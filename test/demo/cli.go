@@ -93,7 +93,7 @@ type running struct {
 	done  func() answer
 }
 
-// begin starts a command in the background. It ends with ctx at the latest.
+// begin starts a command in the background. The command ends with ctx at the latest.
 func (s *stage) begin(ctx context.Context, args ...string) (*running, error) {
 	s.tell.command(typed(args) + " &")
 	cmd := s.command(ctx, args)

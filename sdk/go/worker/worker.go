@@ -43,7 +43,8 @@ type Config struct {
 	Log func(string)
 }
 
-// ErrLost is the cancellation cause of a call's context when the daemon has given up the call. It ignores the function's result then.
+// ErrLost is the cancellation cause of a call's context when the daemon has given up the call. The daemon then ignores the function's
+// result.
 var ErrLost = errors.New("the daemon gave the call up")
 
 // ErrStopped is the cancellation cause of a call's context when the call still runs after DrainTime.
