@@ -259,7 +259,8 @@ func (d reloader) readAll() (*fresh, error) {
 	return n, nil
 }
 
-// reloadAll reads the configuration and the rules again. It applies all changes that need no restart, or none when one of them is invalid.
+// reloadAll reads the configuration and the rules again. It applies all changes that need no restart. When one of these changes is invalid,
+// it applies none.
 func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()

@@ -87,7 +87,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	eventually(t, "the flood takes at most 64 MiB", func() bool { // Try again: the value includes garbage that is not collected yet.
 		return scrape(t, p)["toold_heap_bytes"]-quiet["toold_heap_bytes"] <= 64<<20
 	})
-	const each = grpcserver.GuestStreams + 4 // goroutines of a connection: one for each stream and those of the connection itself
+	const each = grpcserver.GuestStreams + 4 // goroutines for each connection: one for each stream, and a few for the connection itself
 	if n, most := int(scrape(t, p)["toold_goroutines"]-quiet["toold_goroutines"]), grpcserver.GuestConnections*each+100; n > most {
 		t.Errorf("the flood takes %d goroutines, want at most %d", n, most)
 	}

@@ -286,7 +286,8 @@ func TestHookExample(t *testing.T) {
 	}
 }
 
-// Hooks that the list does not name come first, then the others in the order of the list.
+// TestHookOrder checks the order of hooks. Hooks that the configured list does not name come first. The named hooks follow in the order of
+// the list.
 func TestHookOrder(t *testing.T) {
 	program := hookProgram(t, "program", "exit 0")
 	entry := func(name string) string {

@@ -67,7 +67,7 @@ func WithHelper(path string) Option {
 // WithReady sets a function that the daemon calls once, when it serves. The function must return soon, because the daemon waits for it.
 func WithReady(f func(Ready)) Option { return func(o *options) { o.ready = f } }
 
-// joined returns the hooks of both sets, those of the first one first.
+// joined returns the hooks of both sets: first the hooks of a, then the hooks of b.
 func joined(a, b hook.Set) hook.Set {
 	return hook.Set{
 		Rewrite: slices.Concat(a.Rewrite, b.Rewrite), Gate: slices.Concat(a.Gate, b.Gate), Admit: slices.Concat(a.Admit, b.Admit),

@@ -109,7 +109,7 @@ func (p *pty) clear() {
 	}
 }
 
-// draw applies output to the screen. It returns the rest when the output ends inside a sequence.
+// draw applies output to the screen. When the output ends inside a control sequence, it returns the incomplete sequence.
 func (p *pty) draw(b []byte) []byte {
 	for len(b) > 0 {
 		switch c := b[0]; {

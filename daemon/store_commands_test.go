@@ -210,8 +210,8 @@ func filesWith(t *testing.T, dir string) (found []string) {
 	return found
 }
 
-// TestPurgeKilled kills the daemon in the middle of a purge of many calls. Each call must then be either whole or purged, also after the
-// next start. A second purge completes the rest.
+// TestPurgeKilled kills the daemon in the middle of a purge of many calls. Each call must then be either unchanged or completely purged,
+// also after the next start. A second purge purges the remaining calls.
 func TestPurgeKilled(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	const calls = 200

@@ -234,8 +234,8 @@ func TestSubagentWaits(t *testing.T) {
 	})
 }
 
-// TestSubagentIsCancelled checks that a cancellation reaches the calls of a subagent before the subagent. When a subagent is declined, or
-// its question expires, no suspended calls of it remain.
+// TestSubagentIsCancelled checks that the cancellation of a subagent first cancels the calls that the subagent made. When a person declines
+// a subagent, or its question expires, none of its calls stays suspended.
 func TestSubagentIsCancelled(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")

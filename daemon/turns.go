@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/turn"
 )
 
-// removeNulls removes the nulls that strict mode added. Arguments whose schema or text does not parse stay as they are; validation reports
-// them.
+// removeNulls removes the nulls that strict mode added. When the schema or the arguments do not parse, it returns the arguments unchanged,
+// and the validation reports the error.
 func removeNulls(parameters json.RawMessage, arguments string) (string, bool) {
 	text, changed, err := turn.RemoveNulls(parameters, arguments)
 	return text, changed && err == nil

@@ -63,7 +63,7 @@ func (o *twoOwners) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectReque
 }
 
 // TestT126WorkersRefuseAFencedOwner (T126) checks that a worker refuses work from a daemon that has lost its store, when the worker knows
-// the newer owner. The worker also refuses an attempt with a lower number than one that it has already begun.
+// the newer owner. When the worker has begun an attempt of a call, it also refuses an earlier attempt of the same call.
 func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 	inEach(t, func(t *testing.T, l language) {
 		lis, err := net.Listen("tcp", "127.0.0.1:0")

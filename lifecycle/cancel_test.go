@@ -278,8 +278,8 @@ func TestCancelAndDecisionRace(t *testing.T) {
 	})
 }
 
-// TestCancelOfCallsThatAreNotStored checks calls that wait for a gate and are not in the journal yet. The end of their run ends them, and
-// so does a cancellation.
+// TestCancelOfCallsThatAreNotStored checks calls that wait for a gate and are not in the journal yet. Both a cancellation and the end of
+// their run end these calls.
 func TestCancelOfCallsThatAreNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(time.Minute)

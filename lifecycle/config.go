@@ -73,8 +73,8 @@ type Config struct {
 	Tools   Tools       // required
 	Answers Answers     // required
 	Hooks   hook.Set    // initial hooks; [Engine.SetHooks] replaces them
-	// Keepers are objects that keep data of calls but are not hooks. A keeper that implements hook.RunKeeper is notified of ended runs; one
-	// that implements hook.CallKeeper is notified of purged calls.
+	// Keepers are objects that keep data of calls but are not hooks. A keeper that implements hook.RunKeeper is notified of ended runs. A
+	// keeper that implements hook.CallKeeper is notified of purged calls.
 	Keepers []any
 	People  People       // nil: the engine assumes that an approver exists
 	Modes   policy.Modes // nil: there are no permission modes

@@ -271,8 +271,8 @@ func TestQueueIsInOrderAndPassesSlotsOn(t *testing.T) {
 	})
 }
 
-// TestClocks checks when timeouts begin: the timeout of an attempt with its intent, and the timeout of the queue when the call begins to
-// wait. The time in which a call is suspended counts for neither.
+// TestClocks checks when timeouts begin. The timeout of an attempt begins with the intent of the attempt. The timeout of the queue begins
+// when the call begins to wait. The time in which a call is suspended does not count for either timeout.
 func TestClocks(t *testing.T) {
 	took := map[int]time.Duration{}
 	slow := made("t", mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {

@@ -376,7 +376,7 @@ func TestP7FullDiskContinuesWithSpace(t *testing.T) {
 		inBubble(t, []tool.Tool{loud, echo("new", mutating)}, nil, func(t *testing.T, w *world) {
 			w.cfg.FailPoint = func(at string) {
 				if at == "before-commit" && full.Load() {
-					time.Sleep(70 * time.Millisecond) // Each refused write takes 70 ms, so that a write that a timer retries overlaps one that the tool's output starts.
+					time.Sleep(70 * time.Millisecond) // Each refused write takes 70 ms. While a timer repeats a refused write, the tool's output can then start a second write.
 				}
 			}
 			w.useStore(nil, failing(func(int, *change) bool { return full.Load() }))

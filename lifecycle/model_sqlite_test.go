@@ -17,8 +17,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// disk runs games on SQLite files. Time passes as usual, but when a game lets time pass, only the store's clock is set forward. To simulate
-// a crash, disk copies the files as they are, which is the state after kill -9.
+// disk runs games on SQLite files. When a game lets time pass, the test does not wait: it sets the store's clock forward. To simulate a
+// crash, disk copies the files in their current state, which is the state after kill -9.
 type disk struct {
 	root  string
 	n     int

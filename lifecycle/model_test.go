@@ -77,7 +77,7 @@ type slot struct {
 	gone    bool // a later turn superseded the call
 	lost    int  // attempts that crashes ended
 	freed   bool // the test has let the tool "held" return
-	forgot  bool // a crash may have lost the call, because it is read-only and nothing of it had to be stored
+	forgot  bool // a crash may have lost the call, because it is read-only and had no step that must be stored first
 	last    *call.Call
 	opened  string // id of the open suspension
 	ending  bool   // the end of the call waits until its tool is freed or the time limit is over

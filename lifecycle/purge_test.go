@@ -295,7 +295,8 @@ func TestPurgeAndLateAnswer(t *testing.T) {
 	}
 }
 
-// TestPurgeIsInterruptible checks that an interrupted purge leaves each call either whole or purged, and that the next purge completes it.
+// TestPurgeIsInterruptible checks that after an interrupted purge each call is either unchanged or completely purged, and that the next
+// purge purges the remaining calls.
 func TestPurgeIsInterruptible(t *testing.T) {
 	for _, point := range []string{"purging", "purged"} {
 		for at := 1; at <= 4; at++ {

@@ -132,8 +132,9 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 	})
 }
 
-// TestWhatIsNotShared checks watchers that are far behind at the same position. They get all events, in frames that are as small as those
-// of a single watcher. It also checks that a question is not shared, because not all watchers may see its full description.
+// TestWhatIsNotShared checks watchers that are far behind at the same position. They get all events. Their frames are as small as the
+// frames of a single watcher. It also checks that a frame with a question is not shared, because not all watchers may see the full
+// description in the question.
 func TestWhatIsNotShared(t *testing.T) {
 	begun := make(map[string]chan struct{})
 	told := func(id string, tell func(c *tool.Call) (*tool.Result, error)) tool.Tool {

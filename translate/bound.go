@@ -81,7 +81,7 @@ func (t text) rank() int {
 	return 3
 }
 
-// collect adds the long fields of a message to into. The path of a field in a list is that of the list.
+// collect adds the long fields of a message to into. For a field inside a list, it uses the path of the list.
 func collect(m protoreflect.Message, path string, inList bool, into *[]text) {
 	m.Range(func(fd protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		at := path

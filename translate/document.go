@@ -17,7 +17,7 @@ func FromDeadLetter(d *call.DeadLetter) *tooldv1.DeadLetter {
 	}
 }
 
-// FromHookDocument translates a document for a hook or a worker. The document's scope is that of the call.
+// FromHookDocument translates a document for a hook or a worker. It leaves out the id of the scope, because that is part of the call.
 func FromHookDocument(d *tool.Document) *tooldv1.HookDocument {
 	return &tooldv1.HookDocument{Scope: FromScope(d.Scope), Key: d.Key, Value: d.Value, Revision: d.Revision}
 }

@@ -68,7 +68,7 @@ func (w *encoder) open(field protowire.Number) int {
 
 func (w *encoder) close(start int) {
 	length := uint64(len(w.b) - start)
-	more := max(bits.Len64(length)+6, 7)/7 - 1 // bytes of the length beyond the one that open reserved
+	more := max(bits.Len64(length)+6, 7)/7 - 1 // number of bytes that the length needs in addition to the one byte that open reserved
 	w.b = append(w.b, make([]byte, more)...)
 	copy(w.b[start+more:], w.b[start:])
 	binary.PutUvarint(w.b[start-1:], length)

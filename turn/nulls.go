@@ -55,7 +55,7 @@ func splice(text string, cuts [][2]int) string {
 	return b.String()
 }
 
-// The limits of strict mode. They are those of registry/export or lower.
+// The limits of strict mode. None of them is higher than the same limit in registry/export.
 const (
 	strictDepth   = 10
 	strictNodes   = 1000

@@ -292,7 +292,7 @@ func encoded(t fataler, v any) string {
 	return string(b)
 }
 
-// FuzzRemoveNulls checks that every change keeps the rest of the arguments.
+// FuzzRemoveNulls checks that RemoveNulls changes nothing in the arguments except the nulls that it removes.
 func FuzzRemoveNulls(f *testing.F) {
 	f.Add(`{"properties":{"a":{"type":"string"},"b":{"type":"array","items":{"properties":{"c":{"enum":[1]}}}}}}`, `{"a":null,"b":[{"c":null}]}`)
 	f.Add(`{"$ref":"#/$defs/d","$defs":{"d":{"type":"object","properties":{"x":{"$ref":"#/$defs/d"}}}}}`, `{"x":null}`)

@@ -114,7 +114,8 @@ func TestHostileTurns(t *testing.T) {
 	}
 }
 
-// T138: names in another case and alias names stay as they are, and so do arguments. Nothing runs that the model did not name.
+// T138: Parse keeps the names of tools unchanged, even alias names and names in another case. It also keeps the arguments. toold therefore
+// runs only tools that the model named.
 func TestNothingIsTranslated(t *testing.T) {
 	names := []string{"READ", "read ", "functions.read", "Bash", "", "read\u200b", strings.Repeat("r", 65)}
 	args := `{"b" : [1e2, 1.0,9007199254740993, "\u00e4\/"],  "a":null }`

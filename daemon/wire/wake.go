@@ -145,7 +145,7 @@ func (w *Waker) handle(ctx context.Context, e *lifecycle.Engine, post *store.Act
 	return e.Outbox().SettlePost(ctx, post.Namespace, post.ID, 1, "")
 }
 
-// past reports whether err means that nothing is left to do: the call or run no longer exists, or was already resumed or ended.
+// past reports whether err means that there is nothing to do any more: the call or run no longer exists, or was already resumed or ended.
 func past(err error) bool {
 	r, ok := errors.AsType[*call.Refusal](err)
 	return ok && (r.Kind == call.NotFound || r.Kind == call.FailedPrecondition)

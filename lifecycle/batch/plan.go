@@ -160,7 +160,7 @@ func (b *Batch) resumed() (calls []int) {
 	if waits || !b.Parallel() && b.count(Running, Stuck) > 0 {
 		return nil
 	}
-	// With fail_fast a declined call ends the others, so none of them may resume first.
+	// With fail_fast a declined call ends the other calls, so no other call may resume before it.
 	declines := b.FailFast && len(b.which(func(c *Call) bool { return c.Declined })) > 0
 	capacity := b.capacity()
 	for i := range b.Calls {

@@ -12,8 +12,8 @@ import (
 // scanPiece is the number of bytes that are read at once while lines are counted or searched.
 const scanPiece = 256 << 10
 
-// Lines returns count lines, beginning with line number first. Line numbers start at 1. It returns at most limit bytes. If it cuts a line,
-// the rest of the line begins at the end of the returned part. When first is after the last line, the part is empty.
+// Lines returns count lines, beginning with line number first, but at most limit bytes. Line numbers start at 1. If Lines cuts a line, the
+// rest of the line begins at the end of the returned part. When first is after the last line, the part is empty.
 func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
 		return call.Part{}, err

@@ -1,8 +1,8 @@
 // Package purge erases the content of ended calls from the journal, its files and the spool.
 //
 // After a purge, the record still contains the identity of the call, its outcome, the approvers and the times. A purge erases nothing when
-// one of the selected calls is unknown or has not ended. An interrupted purge leaves each call either whole or purged; repeating the same
-// purge completes it.
+// one of the selected calls is unknown or has not ended. After an interrupted purge, each call is either unchanged or completely purged.
+// Repeating the same purge completes it.
 package purge
 
 import (

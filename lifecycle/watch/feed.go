@@ -25,9 +25,9 @@ type feedWatcher struct {
 	beat     heartbeat
 }
 
-// WatchFeed streams the events of calls: those of a run, those of a thread, or those of the whole namespace when both ids are empty. A
-// client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event; for the whole namespace
-// it starts at the next event.
+// WatchFeed streams the events of the calls of a run or of a thread. When both ids are empty, it streams the events of the whole namespace.
+// A client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event. For the whole
+// namespace it starts at the next event instead.
 func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, 
 	return w, nil
 }
 
-// start sets the position of a watcher to that of a cursor. An empty cursor means the beginning.
+// start sets the position of a watcher to the position of a cursor. An empty cursor means the beginning.
 func (w *feedWatcher) start(ctx context.Context, cursor string) error {
 	if cursor == "" {
 		return nil

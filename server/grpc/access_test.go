@@ -206,7 +206,7 @@ func TestT58Tenants(t *testing.T) {
 	_, err = resume.Recv()
 	wantRefusal(t, err, codes.NotFound, "SUSPENSION_NOT_FOUND")
 
-	// The other tenant's list is empty, and it cannot use a page token of alice.
+	// The list of the other tenant is empty, and this tenant cannot use a page token that alice received.
 	list, err := m.ListCalls(ctx, &tooldv1.ListCallsRequest{})
 	must(t, err)
 	if len(list.GetCalls()) != 0 {

@@ -51,8 +51,8 @@ const unread = 32 << 10
 
 // pump sends the frames of a watcher until the watcher ends. It then closes the watcher, and calls leave unless that is nil.
 //
-// It sends the first frames in its own goroutine, as long as the transport certainly accepts them. A typical call needs no more. For the
-// rest it starts another goroutine, so that the stream can end even if the client reads nothing.
+// As long as the transport certainly accepts the frames without waiting for the client, pump sends them in the calling goroutine. For a
+// typical call, this is enough. For later frames it starts another goroutine, so that the stream can end even if the client reads nothing.
 func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
 	handed := false
