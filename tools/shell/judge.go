@@ -131,7 +131,7 @@ func (a *analysis) builtin(name string, args []word) (effect, bool) {
 	return effect{}, false
 }
 
-// harmlessOptions are the arguments of shopt that count as harmless. Their strongest effect is to change the meaning of file patterns.
+// harmlessOptions are the arguments of shopt that count as harmless. Most of these options only change the meaning of file patterns.
 var harmlessOptions = []string{"-s", "-u", "-q", "nullglob", "globstar", "dotglob", "failglob", "nocaseglob", "inherit_errexit", "lastpipe"}
 
 // texts analyses words as a text that a shell runs. It returns e combined with the effect of the text.
