@@ -49,7 +49,7 @@ func usage(c *cobra.Command) error {
 		}
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n\nUse \"%s\" for more.", c.CommandPath()+" [command] --help")
+		fmt.Fprintf(&b, "\n\nUse %q for more.", c.CommandPath()+" [command] --help")
 	}
 	b.WriteByte('\n')
 	_, err := c.OutOrStderr().Write([]byte(b.String()))
