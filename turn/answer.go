@@ -27,7 +27,7 @@ type Waiting struct {
 	SuspensionID string
 }
 
-// Options say how results become messages.
+// Options define how results are converted to messages.
 type Options struct {
 	// Placeholders makes [Turn.Messages] answer each call without a result with a text that begins with [PlaceholderMark]. If it is false,
 	// a call without a result is an error. The exception is a call that waits for an approval in the AI SDK's format, which has a part for

@@ -38,7 +38,7 @@ type Output struct {
 	Key    call.Key
 
 	streams    map[string]struct{} // streams whose size is included in total
-	reports    bool                // reports of earlier attempts are included in total
+	reports    bool                // whether total includes the reports of earlier attempts
 	checkpoint int                 // size of the largest checkpoint, which is included in total
 	total      int64
 	// cut is the exhausted quota of the thread or namespace, or nil. It stays set until the end of the attempt, even when there is space

@@ -1,5 +1,5 @@
-// Package input sends input to a running call: bytes, signals and terminal sizes. An input may carry a position in the byte stream, so that
-// the same input sent twice takes effect once.
+// Package input sends input to a running call: bytes, signals and terminal sizes. An input may contain its position in the byte stream. If
+// a client sends the same input twice, it then takes effect only once.
 package input
 
 import (

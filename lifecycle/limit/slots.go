@@ -164,8 +164,8 @@ func count(counts *map[scope]int, k scope, n int) {
 	}
 }
 
-// LendersFull returns an error when a call that will lend its slot may not start. At most as many calls may lend their slots as may wait.
-// For nested calls the limit is eight times as high: if they could not start, the calls that wait for them would wait forever.
+// LendersFull returns an error when a call that will lend its slot may not start. The limit on lending calls equals the limit on waiting
+// calls. For nested calls the limit is eight times as high: if they could not start, the calls that wait for them would wait forever.
 func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

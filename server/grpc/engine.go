@@ -36,7 +36,7 @@ type Calls interface {
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
 	// List returns calls of the principal's namespace.
 	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
-	// Cancel asks a call to end and waits at most the time wait for its end.
+	// Cancel asks a call to end. It returns when the call has ended, or after the time wait.
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
 	// CancelAll cancels the calls of a run or thread and returns their ids. supersededBy is the run that replaces them, or "".
 	CancelAll(ctx context.Context, p tool.Principal, run, thread, reason, supersededBy string) ([]string, error)
