@@ -1,12 +1,16 @@
 package grpcserver_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -169,5 +173,49 @@ func TestTurnInSession(t *testing.T) {
 	}
 	if all := messages(t, frames); len(all) != 1 || !strings.Contains(all[0], "hello") {
 		t.Errorf("messages %q", all)
+	}
+}
+
+// TestTurnsInOneSession checks that a session sends a large message of a turn alone. The messages of many turns together would be larger than
+// what a client accepts.
+func TestTurnsInOneSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	stream, err := w.calls("alice").Session(within(t))
+	must(t, err)
+	const turns = 60
+	text := strings.Repeat("x", 20<<10)
+	for i := range turns {
+		var blocks []string
+		for k := range 4 {
+			blocks = append(blocks, fmt.Sprintf(`{"type":"tool_use","id":"t%d","name":"echo","input":{"text":"%s"}}`, k, text))
+		}
+		must(t, stream.Send(&tooldv1.SessionRequest{Items: []*tooldv1.SessionItem{{
+			CorrelationId: fmt.Sprint(i), Item: &tooldv1.SessionItem_Turn{Turn: &tooldv1.ExecuteTurnRequest{Spec: &tooldv1.TurnSpec{
+				Provider: tooldv1.TurnProvider_TURN_PROVIDER_ANTHROPIC, TurnId: longID(fmt.Sprintf("turn-%d", i)),
+				Message: `{"role":"assistant","content":[` + strings.Join(blocks, ",") + `]}`,
+			}}},
+		}}}))
+	}
+	must(t, stream.CloseSend())
+	got := 0
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		must(t, err)
+		if n := len(r.GetAnswers()); n > 1 && proto.Size(r) > 64<<10 {
+			t.Errorf("a message with %d answers has %d bytes", n, proto.Size(r))
+		}
+		for _, a := range r.GetAnswers() {
+			got += len(a.GetFrame().GetTurnMessage().GetPart())
+			if a.GetError() != nil {
+				t.Error(a.GetError())
+			}
+		}
+	}
+	if got < turns*4*len(text) {
+		t.Errorf("the messages have %d bytes", got)
 	}
 }

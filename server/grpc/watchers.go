@@ -183,7 +183,7 @@ func (p *pump) withCursor(err error) error {
 
 // size estimates how many bytes a frame takes on the wire.
 func size(f *call.Frame, out outgoing) int {
-	if f.Snapshot != nil || f.BatchFinished != nil {
+	if f.Snapshot != nil || f.BatchFinished != nil || f.TurnStarted != nil || f.TurnMessage != nil || f.TurnFinished != nil {
 		return proto.Size(out.Frame)
 	}
 	n := 0
