@@ -220,8 +220,8 @@ func TestIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := parsed.Identity(caller, run, thread, o)
-		if stored := reload(t, parsed).Identity(caller, run, thread, o); stored != id {
+		id := parsed.Identity(caller, "", run, thread, o)
+		if stored := reload(t, parsed).Identity(caller, "", run, thread, o); stored != id {
 			t.Errorf("the identity is %s, and %s after a restart", id, stored)
 		}
 		return id

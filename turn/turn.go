@@ -186,7 +186,11 @@ func (p *parser) add(f *found) error {
 	if parsed := call.Parse(arguments); f.object && parsed.Err == nil {
 		arguments = parsed.Canonical
 	}
-	p.hash(f.kind, f.name, arguments, f.id)
+	handled := "toold"
+	if f.foreign {
+		handled = "foreign"
+	}
+	p.hash(f.kind, f.name, arguments, f.id, handled, f.caller)
 	if f.foreign || slices.Contains(p.own, f.name) {
 		p.turn.NotHandled = append(p.turn.NotHandled, NotHandled{Index: index, ID: f.id, Type: f.kind})
 		return nil
@@ -225,11 +229,11 @@ func cut(reason string) bool {
 const identityDomain = "toold.turn.v1"
 
 // Identity returns a digest in hex that identifies a turn. A repeated request for the same turn has the same digest. The digest covers
-// provider, strict, own tools, the calls in order, caller, run, thread and options. It does not cover the text, the reasoning and the stop
-// reason of the response. A turn that was decoded from its JSON form has the same identity.
-func (t *Turn) Identity(caller, run, thread string, o call.BatchOptions) string {
+// provider, strict, own tools, the calls in order, caller, the person that the caller acts for, run, thread and options. It does not cover
+// the text, the reasoning and the stop reason of the response. A turn that was decoded from its JSON form has the same identity.
+func (t *Turn) Identity(caller, onBehalfOf, run, thread string, o call.BatchOptions) string {
 	b := append([]byte(nil), identityDomain...)
-	for _, v := range [...]string{t.Digest, caller, run, thread, call.BatchDigest(o, nil, nil)} {
+	for _, v := range [...]string{t.Digest, caller, onBehalfOf, run, thread, call.BatchDigest(o, nil, nil)} {
 		b = tool.AppendQuoted(append(b, ','), v)
 	}
 	return hexSum(b)

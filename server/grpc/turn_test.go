@@ -219,3 +219,28 @@ func TestTurnsInOneSession(t *testing.T) {
 		t.Errorf("the messages have %d bytes", got)
 	}
 }
+
+// TestTurnIdentity checks what makes a repeated turn another turn: the person that it is for, and whether toold runs a call.
+func TestTurnIdentity(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	spec := aTurn(longID("turn-for"), toolCall("c1", "echo", `{"text":"of alice"}`))
+	spec.Run = &tooldv1.Run{OnBehalfOf: "alice"}
+	_, err := w.turn("dora", spec)
+	must(t, err)
+	spec.Run.OnBehalfOf = "bob"
+	_, err = w.turn("dora", spec)
+	wantRefusal(t, err, codes.AlreadyExists, "TURN_ID_REUSED")
+
+	call := func(more string) string {
+		return `[{"type":"function_call","call_id":"c1","name":"echo","arguments":"{\"text\":\"a\"}"` + more + `},{"type":"function_call","call_id":"c2","name":"echo","arguments":"{\"text\":\"b\"}"}]`
+	}
+	for i, more := range []string{`,"namespace":"other"`, `,"caller":{"type":"program","caller_id":"p"}`} {
+		spec = &tooldv1.TurnSpec{Provider: tooldv1.TurnProvider_TURN_PROVIDER_OPENAI_RESPONSES, TurnId: longID(fmt.Sprintf("turn-%d", i)), Message: call("")}
+		_, err = w.turn("alice", spec)
+		must(t, err)
+		spec.Message = call(more)
+		_, err = w.turn("alice", spec)
+		wantRefusal(t, err, codes.AlreadyExists, "TURN_ID_REUSED")
+	}
+}
