@@ -2,6 +2,7 @@ package grpcserver
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -34,7 +35,10 @@ func (s *calls) GetTurn(req *tooldv1.GetTurnRequest, stream grpc.ServerStreaming
 	}
 	waiting, cancel := untilDeadline(ctx)
 	defer cancel()
-	w, err := s.turns.Get(waiting, access.From(ctx).Principal, turns.Query{
+	if until, ok := waiting.Deadline(); ok {
+		wait = min(wait, time.Until(until)) // the turn as it is then is better than no answer
+	}
+	w, err := s.turns.Get(ctx, access.From(ctx).Principal, turns.Query{
 		ID: req.GetTurnId(), Wait: wait, Placeholders: req.GetPlaceholders(), Late: req.GetLateCallIds(),
 	})
 	if err != nil {

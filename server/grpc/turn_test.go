@@ -1,6 +1,7 @@
 package grpcserver_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -243,4 +244,25 @@ func TestTurnIdentity(t *testing.T) {
 		_, err = w.turn("alice", spec)
 		wantRefusal(t, err, codes.AlreadyExists, "TURN_ID_REUSED")
 	}
+}
+
+// TestGetTurnAtDeadline checks that GetTurn answers before the client's deadline, although the time to wait is longer.
+func TestGetTurnAtDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	spec := aTurn(longID("turn"), toolCall("c1", "hold", `{}`))
+	stream, err := w.calls("alice").ExecuteTurn(within(t), &tooldv1.ExecuteTurnRequest{Spec: spec})
+	must(t, err)
+	_, err = stream.Recv()
+	must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	got, err := w.calls("alice").GetTurn(ctx, &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId(), Wait: durationpb.New(time.Minute), Placeholders: true})
+	must(t, err)
+	frames, err := readAll(got.Recv)
+	must(t, err)
+	if all := messages(t, frames); len(all) != 1 || !strings.Contains(all[0], "[toold placeholder]") {
+		t.Errorf("messages %q", all)
+	}
+	close(w.release)
 }
