@@ -28,6 +28,12 @@ func Providers() []Provider { return []Provider{OpenAI, OpenAIResponses, Anthrop
 // MaxCalls is the maximum number of calls in a turn, including those that toold does not run.
 const MaxCalls = 256
 
+// The maximum lengths in bytes of a model's id and of the provider's type of a call. Frames of every kind repeat them.
+const (
+	maxID   = 4096
+	maxKind = 256
+)
+
 // A Request is a model's response.
 type Request struct {
 	Provider Provider
@@ -180,6 +186,8 @@ func (p *parser) add(f *found) error {
 		return f.at.refuse("has the id %s a second time; the ids of a turn must be different", quoted(f.id))
 	case f.id == "" && p.turn.Provider != Gemini:
 		return f.at.refuse("has no id")
+	case len(f.id) > maxID || len(f.kind) > maxKind:
+		return f.at.refuse("has an id or a type that is too long; at most %d and %d bytes are accepted", maxID, maxKind)
 	}
 	p.ids[f.id] = f.id != ""
 	arguments := f.arguments

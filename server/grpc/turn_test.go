@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -265,4 +266,16 @@ func TestGetTurnAtDeadline(t *testing.T) {
 		t.Errorf("messages %q", all)
 	}
 	close(w.release)
+}
+
+// TestTurnLimits checks that ids of the model that are too long are refused: they occur in frames of every kind.
+func TestTurnLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	for _, c := range []string{toolCall(strings.Repeat("c", 4097), "echo", `{}`), `{"id":"c","type":"` + strings.Repeat("k", 257) + `"}`} {
+		_, err := w.turn("alice", aTurn(longID("turn"), c))
+		if status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%v", err)
+		}
+	}
 }
