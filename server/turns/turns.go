@@ -145,7 +145,10 @@ func (s *Service) await(ctx context.Context, p tool.Principal, id string, wait t
 
 // results returns the messages of a turn and its last frame.
 func (s *Service) results(ctx context.Context, p tool.Principal, t *turn.Turn, b *call.BatchFinished, o turn.Options) ([]call.Frame, error) {
-	answers, err := s.answers(ctx, p, t, b, o)
+	answers, err := outcomes(b)
+	if err == nil {
+		err = s.load(ctx, p, t, answers, o)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,14 +168,17 @@ func (s *Service) late(ctx context.Context, p tool.Principal, t *turn.Turn, b *c
 	if err := known(b, calls); err != nil {
 		return nil, err
 	}
-	answers, err := s.answers(ctx, p, t, b, turn.Options{})
+	answers, err := outcomes(b)
 	if err != nil {
 		return nil, err
 	}
-	for i := range answers {
+	for i := range answers { // before load: the media of other calls must not use up the budget
 		if !slices.Contains(calls, answers[i].CallID) {
 			answers[i] = turn.Answer{CallID: answers[i].CallID}
 		}
+	}
+	if err := s.load(ctx, p, t, answers, turn.Options{}); err != nil {
+		return nil, err
 	}
 	message, err := t.Late(answers, turn.Options{})
 	if err != nil {
@@ -194,8 +200,8 @@ func known(b *call.BatchFinished, calls []string) error {
 	return nil
 }
 
-// answers returns the outcome of each call, with the bytes of the artifacts that the messages need.
-func (s *Service) answers(ctx context.Context, p tool.Principal, t *turn.Turn, b *call.BatchFinished, o turn.Options) ([]turn.Answer, error) {
+// outcomes returns the outcome of each call, without the bytes of artifacts.
+func outcomes(b *call.BatchFinished) ([]turn.Answer, error) {
 	answers := make([]turn.Answer, len(b.Calls))
 	for i, c := range b.Calls {
 		a := &answers[i]
@@ -212,12 +218,17 @@ func (s *Service) answers(ctx context.Context, p tool.Principal, t *turn.Turn, b
 			}
 		}
 	}
+	return answers, nil
+}
+
+// load adds the bytes of the artifacts that the messages need.
+func (s *Service) load(ctx context.Context, p tool.Principal, t *turn.Turn, answers []turn.Answer, o turn.Options) error {
 	needs, err := t.Needs(answers, o)
 	for _, n := range needs {
 		a := &answers[n.Answer]
 		data, err := s.artifact(ctx, p, a.CallID, n.Artifact)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if a.Media == nil {
 			a.Media = map[string][]byte{}
@@ -226,7 +237,7 @@ func (s *Service) answers(ctx context.Context, p tool.Principal, t *turn.Turn, b
 			a.Media[n.Artifact] = data
 		}
 	}
-	return answers, err
+	return err
 }
 
 // pieceSize is the number of bytes that artifact reads at once.

@@ -1,0 +1,73 @@
+package turns_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/turns"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/turn"
+)
+
+// A fake is an engine with one ended batch. Each call has an image of imageSize bytes.
+type fake struct {
+	turns.Engine
+	turn []byte
+}
+
+const imageSize = 3 << 20
+
+func (f fake) BatchState(context.Context, tool.Principal, string) (*call.Batch, *call.BatchFinished, error) {
+	b := &call.BatchFinished{}
+	for _, id := range []string{"one", "two"} {
+		b.Calls = append(b.Calls, &call.Call{ID: id, Status: call.Succeeded, Result: &tool.Result{
+			Message: "done", Content: []tool.Content{{Type: tool.ContentImage, MIMEType: "image/png", Artifact: "image"}},
+			Artifacts: []tool.Artifact{{Name: "image", MIMEType: "image/png", Size: imageSize}},
+		}})
+	}
+	return &call.Batch{Turn: f.turn, Calls: []string{"one", "two"}}, b, nil
+}
+
+func (fake) ReadArtifact(_ context.Context, _ tool.Principal, _, _ string, offset int64, limit int) (call.Part, error) {
+	data := append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, imageSize-8)...)
+	end := min(offset+int64(limit), imageSize)
+	return call.Part{Bytes: data[offset:end], EOF: end == imageSize}, nil
+}
+
+// TestLateMedia checks that the image of a late call is sent when the image of another call alone would fit, too, but not both.
+func TestLateMedia(t *testing.T) {
+	parsed, err := turn.Parse(turn.Request{Provider: turn.Anthropic, Message: []byte(
+		`{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"shot","input":{}},{"type":"tool_use","id":"b","name":"shot","input":{}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := json.Marshal(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := turns.New(fake{turn: stored}).Get(t.Context(), tool.Principal{}, turns.Query{ID: "turn-0123456789abcdef", Late: []string{"two"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var message strings.Builder
+	for {
+		f, err := w.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.TurnMessage != nil {
+			message.WriteString(f.TurnMessage.Part)
+		}
+	}
+	if n := message.Len(); n < imageSize {
+		t.Errorf("the message has %d bytes: %.300s", n, message.String())
+	}
+}
