@@ -164,7 +164,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 	if served, err := second.awaitReady(); err != nil || !served {
 		t.Fatalf("the standby served = %t, %v\n%s", served, err, second.log)
 	}
-	if !second.log.tells("stands by") || !second.log.tells("taken over") {
+	if !second.log.tells("on standby") || !second.log.tells("was taken over") {
 		t.Errorf("the log of the standby does not say what it did:\n%s", second.log)
 	}
 	next, err := l.begin(second, 2)
