@@ -240,10 +240,13 @@ func (s *Service) load(ctx context.Context, p tool.Principal, t *turn.Turn, answ
 	return err
 }
 
-// pieceSize is the number of bytes that artifact reads at once.
-const pieceSize = 256 << 10
+const (
+	pieceSize = 256 << 10 // bytes that artifact reads at once
+	maxMedia  = 4 << 20   // bytes of all media of a turn, the default of package turn
+)
 
-// artifact reads an artifact. It returns nil when the artifact is no longer stored. The message then contains only the artifact's name.
+// artifact reads an artifact. It returns nil when the artifact is no longer stored, or larger than its result says and than all media of a
+// turn may be. The message then contains only the artifact's name.
 func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name string) (data []byte, err error) {
 	for {
 		part, err := s.engine.ReadArtifact(ctx, p, id, name, int64(len(data)), pieceSize)
@@ -254,7 +257,9 @@ func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name strin
 		if err != nil {
 			return nil, err
 		}
-		data = append(data, part.Bytes...)
+		if data = append(data, part.Bytes...); len(data) > maxMedia {
+			return nil, nil
+		}
 		if part.EOF || len(part.Bytes) == 0 {
 			return data, nil
 		}
