@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// typicalTool is, with tenProperties, the schema of the speed measurements.
+// The speed measurements use two schemas: typicalTool and tenProperties.
 const (
 	typicalTool = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
 		"path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string","minLength":1},

@@ -19,7 +19,7 @@ func NewEncoder() zapcore.Encoder {
 	return &encoder{zapcore.NewJSONEncoder(cfg), buffer.NewPool()}
 }
 
-// An encoder has no added fields. [zapcore.Encoder.Clone], which is used to add fields, returns zap's own encoder.
+// An encoder never holds fields of Logger.With: to add such fields, zap first calls [zapcore.Encoder.Clone], which returns zap's own encoder.
 type encoder struct {
 	zapcore.Encoder
 	room buffer.Pool

@@ -73,10 +73,10 @@ func (w *Writer) ShredDecisions(decisions []store.Decision) error {
 type Scopes struct {
 	Whole [6]any // the keys of a part that covers a whole table
 
-	Runs            string // runs without calls that changed before the time, and their states
-	Documents       string // documents of runs that changed before the time
-	RunDocuments    string // documents of runs without calls; no time
-	ThreadDocuments string // documents of threads without calls; no time
+	Runs            string // runs that have no calls and that changed before $7, and their states
+	Documents       string // documents of runs that changed before $7
+	RunDocuments    string // documents of runs without calls; does not use $7
+	ThreadDocuments string // documents of threads without calls; does not use $7
 }
 
 const (

@@ -160,8 +160,8 @@ func (s *Subagent) Stop(ctx context.Context, c *tool.Call) (unseen []string) {
 	return unseen
 }
 
-// stopTime is the time that the calls of an edited task have to end. It is longer than the grace period after which the engine abandons a
-// tool that ignores a cancel.
+// stopTime limits how long anew waits until the cancelled calls of the old task have ended. It is longer than the grace period after which
+// the engine abandons a tool that ignores a cancel.
 const stopTime = 10 * time.Second
 
 // anew changes to another task. It first cancels the calls of the old task, because they were not approved for the new task.
