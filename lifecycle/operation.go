@@ -181,7 +181,8 @@ var (
 	errNotYet      = call.Refuse(call.Unavailable, "NO_OPERATION_YET", "the call runs and has no operation yet")
 )
 
-// coming is the result of a turn. operation is its next state, or nil when the operation is over.
+// coming is what [pipeline.turn] returns after it polled or ended an operation. The field operation has the operation's next state; it is nil
+// when the operation is over.
 type coming struct {
 	settlement
 	operation *call.Operation

@@ -1,4 +1,4 @@
-// Package redact removes secrets from what calls publish: progress, activities, output, results, errors and log lines.
+// Package redact removes secrets from everything that a call publishes: progress, activities, output, results, errors and log lines.
 //
 // It recognizes a secret in three ways:
 //
@@ -24,7 +24,7 @@ import (
 
 // A Config lists the secrets. The zero Config has none.
 type Config struct {
-	Values   []Value   `yaml:"values" help:"secrets that are removed from everything that calls publish" see:"redact.md"`
+	Values   []Value   `yaml:"values" help:"secrets that toold removes from everything that a call publishes" see:"redact.md"`
 	Tokens   bool      `yaml:"tokens" help:"also remove texts that have the form of well-known tokens"`
 	Patterns []Pattern `yaml:"patterns" help:"regular expressions of other texts to remove"`
 }

@@ -63,7 +63,8 @@ func (s *Stream) End() {
 	s.firmLocked()
 }
 
-// firmLocked marks the events from an earlier life as durable: this life can only have read them from the journal.
+// firmLocked marks the events up to the cursor as durable, if the cursor is from an earlier life of the daemon and the stream had no gap. The
+// daemon of this life can know these events only from the journal.
 func (s *Stream) firmLocked() {
 	c := s.c
 	if s.from.Sequence > 0 && !s.gap && s.life > epochOf(s.from.Cursor) && epochOf(s.from.Cursor) > 0 {

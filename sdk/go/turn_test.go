@@ -1,0 +1,79 @@
+package toold_test
+
+import (
+	"net"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	toold "github.com/toold-dev/toold/sdk/go"
+)
+
+// breaking is a daemon whose first stream of a turn breaks within a message.
+type breaking struct {
+	tooldv1.UnimplementedCallServiceServer
+	cursors []string // of the requests
+}
+
+func (b *breaking) ExecuteTurn(r *tooldv1.ExecuteTurnRequest, s grpc.ServerStreamingServer[tooldv1.ExecuteTurnResponse]) error {
+	b.cursors = append(b.cursors, r.GetCursor())
+	frames := []*tooldv1.Frame{{Control: &tooldv1.Frame_TurnStarted{TurnStarted: &tooldv1.TurnStarted{}}, Cursor: "c0"}}
+	if r.GetCursor() == "" {
+		frames = append(frames, &tooldv1.Frame{Cursor: "c1", Events: []*tooldv1.CallEvent{{CallId: "a", Sequence: 1}}})
+	}
+	frames = append(frames, part(0, `{"a":`, false), part(0, `1}`, true), part(1, `{"b":2}`, true),
+		&tooldv1.Frame{Cursor: "c1", Control: &tooldv1.Frame_TurnFinished{TurnFinished: &tooldv1.TurnFinished{NotHandled: []*tooldv1.NotHandled{{Index: 2}}}}})
+	for i, f := range frames {
+		if r.GetCursor() == "" && i == 3 {
+			return status.Error(codes.Unavailable, "the connection breaks")
+		}
+		if err := s.Send(&tooldv1.ExecuteTurnResponse{Frame: f}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *breaking) GetTurn(_ *tooldv1.GetTurnRequest, s grpc.ServerStreamingServer[tooldv1.GetTurnResponse]) error {
+	return s.Send(&tooldv1.GetTurnResponse{Frame: part(0, "{}", true)})
+}
+
+func part(index int32, text string, last bool) *tooldv1.Frame {
+	return &tooldv1.Frame{Cursor: "c1", Control: &tooldv1.Frame_TurnMessage{TurnMessage: &tooldv1.TurnMessage{Index: index, Part: text, Last: last}}}
+}
+
+// TestTurnReattaches checks that a client gets each event once and each message whole when a stream breaks within a message.
+func TestTurnReattaches(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, srv := &breaking{}, grpc.NewServer()
+	tooldv1.RegisterCallServiceServer(srv, b)
+	go func() { _ = srv.Serve(l) }() // returns after Stop
+	t.Cleanup(srv.Stop)
+	c, err := toold.Dial(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	events := 0
+	turn, err := c.Turn(t.Context(), &tooldv1.ExecuteTurnRequest{Spec: &tooldv1.TurnSpec{}}, func(*tooldv1.CallEvent) { events++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var messages []string
+	for _, m := range turn.Messages {
+		messages = append(messages, string(m))
+	}
+	if !slices.Equal(messages, []string{`{"a":1}`, `{"b":2}`}) || events != 1 || len(turn.NotHandled) != 1 || !slices.Equal(b.cursors, []string{"", "c1"}) {
+		t.Errorf("messages %q, %d events, %v; cursors %q", messages, events, turn.NotHandled, b.cursors)
+	}
+	if _, err := c.GetTurn(t.Context(), &tooldv1.GetTurnRequest{}); err == nil {
+		t.Error("a stream that ends before turn_finished is a whole turn")
+	}
+}
