@@ -133,9 +133,9 @@ type ToolConcurrency struct {
 
 // Failover says how soon a daemon stops its effects after it loses its PostgreSQL store, and how long the next daemon waits for that.
 type Failover struct {
-	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"before an effect starts, the daemon needs a proof that it owns its PostgreSQL store; this is the greatest age of that proof" see:"../how-to/use-postgresql.md#two-daemons"`
-	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without such a proof after which the daemon ends; after a third of this time without contact the server frees the store"`
-	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time within which the daemon then kills its tools"`
+	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store; the daemon needs such a proof before it starts a tool that changes something" see:"../how-to/use-postgresql.md#two-daemons"`
+	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without a proof of ownership of the store after which the daemon ends; after a third of this time without contact the server frees the store"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time within which a daemon that ends for lack of a proof kills its tools"`
 	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a daemon that took over the store does not touch the attempts of the other daemon; at least 1.1 times the sum of lease and kill"`
 }
 

@@ -21,7 +21,7 @@ type Settings struct {
 	Tools        Tools         `yaml:"tools"`
 	Depth        int           `yaml:"depth" default:"2" min:"1" max:"8" help:"largest depth of nested subagents, counting this one"`
 	Turns        int           `yaml:"turns" default:"20" min:"1" max:"1000" help:"largest number of turns, which are answers of the model"`
-	Tokens       int64         `yaml:"tokens" default:"200000" min:"1" max:"1000000000000" help:"input and output tokens of all requests to the model together"`
+	Tokens       int64         `yaml:"tokens" default:"200000" min:"1" max:"1000000000000" help:"largest number of input and output tokens of all requests to the model together"`
 	AnswerTokens int           `yaml:"answer_tokens" default:"0" min:"0" max:"1000000000" help:"largest number of tokens of one answer; 0 means the limit of the endpoint, or 8192 for anthropic"`
 	Time         time.Duration `yaml:"time" default:"10m" min:"1ms" max:"1d" help:"time that the subagent may work; the time in which it waits for people does not count"`
 	Request      time.Duration `yaml:"request_timeout" default:"2m" min:"1ms" max:"1h" help:"longest time of one request to the endpoint"`
