@@ -36,3 +36,12 @@ type Revocation struct {
 	By   tool.Principal `json:"by"`
 	Time time.Time      `json:"time"`
 }
+
+// A RuleQuery selects the remembered answers that may apply to a call.
+type RuleQuery struct {
+	Gate                  string // the gate that asks
+	Namespace             string
+	Principal, OnBehalfOf string
+	Run, Thread           string
+	Tool, ToolDigest      string
+}

@@ -85,7 +85,7 @@ const lastKeys = time.Second
 // input.
 func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached bool, err error) {
 	resized := make(chan os.Signal, 1)
-	resized <- syscall.SIGWINCH // sends the current size first; the channel has room only before Notify
+	resized <- syscall.SIGWINCH // makes the loop send the current size first; this comes before Notify, because a signal could fill the channel and this line would block
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
 	var (

@@ -239,7 +239,7 @@ func (d *daemon) openEngine(context.Context) error {
 	d.warnOfDescriptions()
 	policies := policy.New(d.store)
 	d.gate = permission.New(permission.Config{
-		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: wire.Remembered(policies), Modes: policies, Above: wire.Above(policies),
+		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: policies, Modes: policies, Above: wire.Above(policies),
 	})
 	d.warnOfRules(d.cfg, rules)
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/daemon/config"
-	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/plugins/command"
+	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/plugins/remote"
 	"github.com/toold-dev/toold/sandbox"
@@ -216,7 +216,7 @@ func (list externalHooks) arrange(base hook.Set) (hook.Set, error) {
 // inside returns the hooks of the daemon, followed by those that the embedding program supplied.
 func inside(p *plugins, gate hook.Gate, filters []hook.Entry[hook.Filter], given hook.Set) hook.Set {
 	set := p.set
-	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: wire.PermissionGate, Hook: gate, Deadline: hook.NoDeadline})
+	set.Gate = slices.Insert(slices.Clone(set.Gate), 0, hook.Entry[hook.Gate]{Name: permission.Name, Hook: gate, Deadline: hook.NoDeadline})
 	set.Filter = append(filters, set.Filter...)
 	return joined(set, given)
 }

@@ -26,7 +26,7 @@ func keeper(w **world, ticket tool.Ticket) gate {
 		if in.Answer() != nil {
 			return hook.Allow(), nil
 		}
-		kept := (*w).cfg.Policies.Rules(&policy.Query{
+		kept := (*w).cfg.Policies.Rules(&call.RuleQuery{
 			Gate: "ask", Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf,
 			Run: in.Run.ID, Thread: in.Run.Thread, Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
 		})
@@ -155,7 +155,7 @@ func TestRuleRecord(t *testing.T) {
 		probe := &probe{}
 		w.tools.put(probe.toolAs(tool.Descriptor{ID: "t", Description: "changed"}))
 		w.wantAsked(spec("t", ""), true)
-		if in := w.cfg.Policies.Rules(&policy.Query{Gate: "another", Namespace: "ns", Principal: "alice", Tool: "t", ToolDigest: c.ToolDigest}); in != nil {
+		if in := w.cfg.Policies.Rules(&call.RuleQuery{Gate: "another", Namespace: "ns", Principal: "alice", Tool: "t", ToolDigest: c.ToolDigest}); in != nil {
 			t.Errorf("another gate finds %+v", in)
 		}
 	})

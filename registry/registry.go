@@ -43,7 +43,7 @@ type Registry struct {
 // A snapshot is the registry at one moment. It never changes.
 type snapshot struct {
 	entries  []*Entry          // sorted by id
-	names    map[string]*names // By namespace. The key "" has the names of tools of all namespaces.
+	names    map[string]*names // By namespace. The key "" has the names of the shared tools, which every namespace has.
 	replaced chan struct{}     // closed when a newer snapshot exists
 }
 

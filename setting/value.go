@@ -56,7 +56,7 @@ func Parse(to reflect.Value, text string) error {
 	return nil
 }
 
-// Text returns the text of a value that [Parse] accepts.
+// Text returns a value as text, in the form that [Parse] accepts.
 func Text(v reflect.Value) string {
 	switch v := v.Interface().(type) {
 	case time.Duration:

@@ -203,7 +203,7 @@ func (s *strictSchema) object(o map[string]any, depth int) bool {
 			return false
 		}
 	}
-	return !open && s.text <= strictText // An object whose property names are free has no strict form.
+	return !open && s.text <= strictText // An object that declares no property but allows any has no strict form.
 }
 
 // walk records which nulls must be removed from the value n. schema is the schema of n.

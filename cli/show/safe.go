@@ -64,7 +64,7 @@ func writeRune(b *strings.Builder, r rune, raw string, lines bool) {
 	}
 }
 
-// visible reports whether a terminal shows r itself, in its place. Letters that Unicode marks as default ignorable are letters to package
+// visible reports whether a terminal shows a visible sign for r, at the position of r in the text. Letters that Unicode marks as default ignorable are letters to package
 // unicode, but they are invisible: a Hangul filler looks like a space.
 func visible(r rune) bool {
 	switch {

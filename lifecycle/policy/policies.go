@@ -53,17 +53,8 @@ func New(s Store) *Policies {
 	return p
 }
 
-// A Query selects the rules that may apply to a call.
-type Query struct {
-	Gate                  string
-	Namespace             string
-	Principal, OnBehalfOf string
-	Run, Thread           string
-	Tool, ToolDigest      string
-}
-
 // Rules returns the rules that match the query. The gate then compares the options of the rules. The rules are shared; do not change them.
-func (p *Policies) Rules(q *Query) []*call.Rule {
+func (p *Policies) Rules(q *call.RuleQuery) []*call.Rule {
 	of := (*p.rules.Load())[toolName{q.Namespace, q.Tool}]
 	if len(of) == 0 {
 		return nil

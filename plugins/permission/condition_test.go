@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
 )
@@ -202,7 +203,7 @@ func TestRememberedCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &kept{rules: []permission.RememberedRule{
+	source := &kept{rules: []*call.Rule{
 		{ID: "r1", Option: `command "git"`, By: tool.Principal{Subject: "bob", Roles: []string{"approver"}}},
 	}}
 	g := permission.New(permission.Config{Rules: rules, Remembered: source, Commands: map[string]permission.Splitter{"bash": split}})

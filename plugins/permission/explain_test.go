@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/tool"
@@ -53,7 +54,7 @@ namespaces:
 }
 
 func TestExplainModesAndKeptAnswers(t *testing.T) {
-	source := &kept{rules: []permission.RememberedRule{{ID: "r1", Option: `command "git"`, By: tool.Principal{Subject: "bob", Roles: []string{"approver"}}}}}
+	source := &kept{rules: []*call.Rule{{ID: "r1", Option: `command "git"`, By: tool.Principal{Subject: "bob", Roles: []string{"approver"}}}}}
 	in := callOf(t, "bash", command("git status"))
 	in.Run = tool.Run{ID: "run"}
 	for mode, why := range map[string]string{

@@ -15,26 +15,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Query identifies the remembered answers that may apply to a call.
-type Query struct {
-	Namespace             string
-	Principal, OnBehalfOf string
-	Run, Thread           string
-	Tool, ToolDigest      string
-}
-
-// A RememberedRule is an approval that toold remembers for later calls.
-type RememberedRule struct {
-	ID     string         // ID with which the rule can be revoked
-	Option string         // one of the options that the ticket offered
-	By     tool.Principal // the person who approved
-}
+// Name is the name of the gate, which remembered answers contain. Only this gate uses the answers to its questions.
+const Name = "permission"
 
 // Remembered returns the remembered answers that may apply to a call. They have the call's tool digest and principal; they were remembered
 // for the namespace, for this run or for this thread; and they have not expired. It must not do I/O. It is called concurrently, for calls
 // that would otherwise ask a person.
 type Remembered interface {
-	Remembered(Query) []RememberedRule
+	// Rules returns shared rules; the gate does not change them.
+	Rules(q *call.RuleQuery) []*call.Rule
 }
 
 // A Splitter returns the simple commands that a call would run, with their redirections and assignments. known says whether these are the
@@ -142,12 +131,12 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 	if !rememberable(in.Assessment) {
 		return ""
 	}
-	kept := g.remembered.Remembered(Query{
-		Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf, Run: in.Run.ID, Thread: in.Run.Thread,
+	kept := g.remembered.Rules(&call.RuleQuery{
+		Gate: Name, Namespace: in.Namespace, Principal: in.Caller.Subject, OnBehalfOf: in.OnBehalfOf, Run: in.Run.ID, Thread: in.Run.Thread,
 		Tool: in.Descriptor.ID, ToolDigest: in.ToolDigest,
 	})
-	kept = slices.DeleteFunc(slices.Clone(kept), func(r RememberedRule) bool { return !mayAnswer(r.By, d) })
-	if i := slices.IndexFunc(kept, func(r RememberedRule) bool { return covers(r.Option, &s, c.fields) }); i >= 0 {
+	kept = slices.DeleteFunc(slices.Clone(kept), func(r *call.Rule) bool { return !mayAnswer(r.By, d) })
+	if i := slices.IndexFunc(kept, func(r *call.Rule) bool { return covers(r.Option, &s, c.fields) }); i >= 0 {
 		return kept[i].ID
 	}
 	if len(kept) == 0 || g.commands[in.Descriptor.ID] == nil {
@@ -156,7 +145,7 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 	var id string
 	for _, s := range g.commandSubjects(s) {
 		one := rules.decide(c, &s, ls)
-		i := slices.IndexFunc(kept, func(r RememberedRule) bool { return s.hasPart && s.understood && begins(r.Option, s.part.Text) })
+		i := slices.IndexFunc(kept, func(r *call.Rule) bool { return s.hasPart && s.understood && begins(r.Option, s.part.Text) })
 		switch {
 		case one.action == allow:
 		case one.action == ask && one.alone() && i >= 0:

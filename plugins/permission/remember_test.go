@@ -127,7 +127,7 @@ func TestOptions(t *testing.T) {
 // holds reports whether a gate allows the call because of the remembered option.
 func holds(t *testing.T, option string, in *hook.Input, split permission.Splitter) bool {
 	t.Helper()
-	cfg := permission.Config{Remembered: &kept{rules: []permission.RememberedRule{
+	cfg := permission.Config{Remembered: &kept{rules: []*call.Rule{
 		{ID: "r1", Option: option, By: tool.Principal{Subject: "bob", Roles: []string{"approver"}}},
 	}}}
 	if split != nil {
@@ -201,12 +201,12 @@ func TestKeptOptions(t *testing.T) {
 
 // kept contains remembered answers by tool digest.
 type kept struct {
-	rules []permission.RememberedRule
-	asked []permission.Query
+	rules []*call.Rule
+	asked []call.RuleQuery
 }
 
-func (k *kept) Remembered(q permission.Query) []permission.RememberedRule {
-	k.asked = append(k.asked, q)
+func (k *kept) Rules(q *call.RuleQuery) []*call.Rule {
+	k.asked = append(k.asked, *q)
 	if q.ToolDigest != "d1" {
 		return nil
 	}
@@ -219,7 +219,7 @@ func TestRemembered(t *testing.T) {
 	approver := tool.Principal{Subject: "bob", Roles: []string{"approver"}}
 	tests := []struct {
 		name, rules string
-		change      func(*hook.Input, *permission.RememberedRule)
+		change      func(*hook.Input, *call.Rule)
 		want        string
 	}{
 		{"by default", "", nil, "ALLOW"},
@@ -227,15 +227,15 @@ func TestRemembered(t *testing.T) {
 		{"a deny", `rules: [{action: deny, tools: [bash]}]`, nil, "DENY"},
 		{"a block", `rules: [{action: block, tools: [bash]}]`, nil, "BLOCK"},
 		{"four eyes", `rules: [{action: ask, tools: [bash], four_eyes: true}]`, nil, "SUSPEND"},
-		{"ESCALATE", "", func(in *hook.Input, _ *permission.RememberedRule) { in.Assessment.Tier = tool.Escalate }, "SUSPEND"},
-		{"DESTRUCTIVE", "", func(in *hook.Input, _ *permission.RememberedRule) { in.Assessment.Safety = tool.SafetyDestructive }, "SUSPEND"},
-		{"a changed tool", "", func(in *hook.Input, _ *permission.RememberedRule) { in.ToolDigest = "d2" }, "SUSPEND"},
+		{"ESCALATE", "", func(in *hook.Input, _ *call.Rule) { in.Assessment.Tier = tool.Escalate }, "SUSPEND"},
+		{"DESTRUCTIVE", "", func(in *hook.Input, _ *call.Rule) { in.Assessment.Safety = tool.SafetyDestructive }, "SUSPEND"},
+		{"a changed tool", "", func(in *hook.Input, _ *call.Rule) { in.ToolDigest = "d2" }, "SUSPEND"},
 		{"kept by somebody who may not answer now", "approvers: [operator]", nil, "SUSPEND"},
-		{"another pattern", "", func(_ *hook.Input, r *permission.RememberedRule) { r.Option = `command "git push"` }, "SUSPEND"},
+		{"another pattern", "", func(_ *hook.Input, r *call.Rule) { r.Option = `command "git push"` }, "SUSPEND"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rule := permission.RememberedRule{ID: "r1", Option: `command "git commit"`, By: approver}
+			rule := call.Rule{ID: "r1", Option: `command "git commit"`, By: approver}
 			in := callOf(t, "bash", command("git commit -m x"))
 			in.Run = tool.Run{ID: "run", Thread: "thread"}
 			if tt.change != nil {
@@ -245,14 +245,14 @@ func TestRemembered(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			source := &kept{rules: []permission.RememberedRule{rule}}
+			source := &kept{rules: []*call.Rule{&rule}}
 			g := permission.New(permission.Config{Rules: rules, Remembered: source, Commands: map[string]permission.Splitter{"bash": split}})
 			v := check(t, g, in)
 			if got := kind(v); got != tt.want {
 				t.Errorf("verdict = %s, want %s", got, tt.want)
 			}
 			for _, q := range source.asked {
-				want := permission.Query{Namespace: "default", Principal: "alice", Run: "run", Thread: "thread", Tool: "bash", ToolDigest: in.ToolDigest}
+				want := call.RuleQuery{Gate: "permission", Namespace: "default", Principal: "alice", Run: "run", Thread: "thread", Tool: "bash", ToolDigest: in.ToolDigest}
 				if q != want {
 					t.Errorf("asked for %+v", q)
 				}

@@ -51,7 +51,7 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for h.Health().Asked < 2 { // Waits, because the service gets the release after the end of the call.
+	for h.Health().Asked < 2 { // release returns before the service has received the request, so the test waits for it.
 		runtime.Gosched()
 	}
 	if len(s.released) != 1 || s.released[0] != id || id == "" {

@@ -40,7 +40,7 @@ const (
 // Limits bound the processes of a group together. A zero field means no limit.
 type Limits struct {
 	Memory    int64         // bytes, including swap
-	CPUs      float64       // processor time, in processors
+	CPUs      float64       // number of processors that the processes may keep busy together; 1.5 means 1.5 s of processor time in each second
 	Period    time.Duration // period in which the limit CPUs is enforced; 0 means 100 ms
 	Processes int           // number of processes and threads
 }

@@ -120,7 +120,7 @@ func newWorld(t testing.TB, o options) *world {
 	parsed, err := permission.Parse("rules", []byte(rules))
 	must(t, err)
 	policies := policy.New(w.store)
-	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: wire.Remembered(policies), Modes: policies})
+	w.gate = permission.New(permission.Config{Rules: parsed, Remembered: policies, Modes: policies})
 	auth, err := access.NewAuth(append(userTokens(), o.tokens...), o.peers)
 	must(t, err)
 	w.engine, err = lifecycle.New(lifecycle.Config{

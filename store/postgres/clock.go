@@ -4,8 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/toold-dev/toold/store"
 	"golang.org/x/sys/unix"
+
+	"github.com/toold-dev/toold/store"
 )
 
 // boot returns the time since this machine started. Unlike Go's monotonic clock, it also counts the time in which the machine is suspended.
@@ -24,7 +25,7 @@ type clock struct {
 	machine func() time.Time // replaces the database's clock in tests
 
 	mu       sync.Mutex
-	reported time.Time // the last time that the database reported
+	reported time.Time // newest clock value from the database
 	at       time.Time // when the database reported it, by this machine's clock
 }
 

@@ -28,7 +28,7 @@ func rows() []row {
 	return []row{
 		{folder: "tool", onlyStd: true},
 		{folder: "tool/typed", ours: []string{"tool"}, onlyStd: true, theirs: []string{"github.com/google/jsonschema-go"}},
-		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // call: the types that commands need
+		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // call: tooltest checks and applies document commands with its functions
 		{folder: "call", ours: []string{"tool"}, onlyStd: true},
 		{folder: "metric", onlyStd: true},
 		{folder: "setting", ours: []string{"tool"}, onlyStd: true},
