@@ -2,6 +2,8 @@ package grpcserver
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -60,9 +62,25 @@ func (s *calls) startTurn(ctx context.Context, p *access.Identity, req *tooldv1.
 	}
 	w, err := s.turns.Execute(ctx, p.Principal, r, call.ExecuteOptions{Cursor: req.GetCursor(), WaitForDecision: req.GetWaitForDecision()})
 	if err != nil {
-		return nil, inBatchSpec(err)
+		return nil, inTurnSpec(err)
 	}
 	return w, nil
+}
+
+// inTurnSpec names the field of a turn's request that a refusal of its batch is about. A call of the batch comes from the message.
+func inTurnSpec(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
+		return err
+	}
+	v := refusal.Violations[0]
+	if strings.HasPrefix(v.Field, "calls[") && !strings.Contains(v.Field, "].run") {
+		return call.InvalidField("spec.message", "%s %s", v.Field, v.Description)
+	}
+	if _, run, ok := strings.Cut(v.Field, "].run"); ok {
+		return call.InvalidField("spec.run"+run, "%s", v.Description)
+	}
+	return inBatchSpec(err)
 }
 
 // toTurn checks and translates the request for a turn.

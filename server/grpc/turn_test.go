@@ -110,6 +110,21 @@ func TestTurnOfOwnTools(t *testing.T) {
 	wantRefusal(t, err, codes.NotFound, "TURN_NOT_FOUND")
 }
 
+// TestTurnNamesItsFields checks that a refusal names a field of the request, and for a call of the message its position.
+func TestTurnNamesItsFields(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	large := aTurn(longID("turn"), toolCall("c1", "echo", `{}`), toolCall("c2", "echo", strings.Repeat(" ", 1<<20+1)))
+	run := aTurn(longID("turn"), toolCall("c1", "echo", `{}`))
+	run.Run.RunId = strings.Repeat("r", 129)
+	short := aTurn("short", toolCall("c1", "echo", `{}`))
+	for field, spec := range map[string]*tooldv1.TurnSpec{"spec.message: calls[1].arguments": large, "spec.run.run_id": run, "spec.turn_id": short} {
+		if _, err := w.turn("alice", spec); err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%v does not name %s", err, field)
+		}
+	}
+}
+
 // TestTurnBlocked checks a turn in which a gate blocks the agent's run. The response reports the block, and every call still has a message.
 func TestTurnBlocked(t *testing.T) {
 	t.Parallel()
