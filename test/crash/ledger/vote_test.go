@@ -19,7 +19,7 @@ func voted(n int64, v *tooldv1.Vote, votes int32) *tooldv1.CallEvent {
 	}}
 }
 
-// decided returns the event of an approval by who, with the votes that led to it.
+// decided returns the event of an approval, with the votes that led to it. who is the subject of the approver.
 func decided(n int64, id, who string, votes ...*tooldv1.Vote) *tooldv1.CallEvent {
 	return &tooldv1.CallEvent{CallId: "call", Sequence: n, Event: &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: &tooldv1.Decision{
 		SuspensionId: "q", DecisionId: id, DecidedBy: &tooldv1.Principal{Subject: who}, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Votes: votes,
