@@ -18,7 +18,7 @@ func TestExport(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	s.start()
 	dir := s.data
-	for _, format := range []string{"openai", "openai-strict", "anthropic", "gemini", "mcp"} {
+	for _, format := range []string{"openai", "openai-strict", "openai-responses", "openai-responses-strict", "anthropic", "gemini", "mcp"} {
 		r := new(run).do(t, dir, "tools", "export", "--for", format)
 		var list []map[string]any
 		if err := json.Unmarshal([]byte(r.out), &list); err != nil || r.code != 0 || len(list) == 0 {

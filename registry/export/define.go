@@ -10,6 +10,11 @@ func defineOpenAI(name string, _ *tool.Descriptor, description string, parameter
 	return obj("type", "function", "function", function)
 }
 
+// defineResponses always sets strict, because Responses takes a tool without it as strict.
+func defineResponses(name string, _ *tool.Descriptor, description string, parameters any, strict bool) *object {
+	return obj("type", "function", "name", name, "description", description, "parameters", parameters, "strict", strict)
+}
+
 func defineAnthropic(name string, _ *tool.Descriptor, description string, parameters any, _ bool) *object {
 	return obj("name", name, "description", description, "input_schema", parameters)
 }

@@ -22,13 +22,18 @@ const (
 	OpenAI Format = "openai" // tools of Chat Completions
 	// OpenAIStrict is OpenAI with strict schemas. A tool without a strict form is exported as in OpenAI, with a note.
 	OpenAIStrict Format = "openai-strict"
-	Anthropic    Format = "anthropic"
-	Gemini       Format = "gemini"
-	MCP          Format = "mcp" // tools of a tools/list result
+	// Responses is for OpenAI's Responses, and ResponsesStrict for the same with strict schemas.
+	Responses       Format = "openai-responses"
+	ResponsesStrict Format = "openai-responses-strict"
+	Anthropic       Format = "anthropic"
+	Gemini          Format = "gemini"
+	MCP             Format = "mcp" // tools of a tools/list result
 )
 
 // Formats returns all formats.
-func Formats() []Format { return []Format{OpenAI, OpenAIStrict, Anthropic, Gemini, MCP} }
+func Formats() []Format {
+	return []Format{OpenAI, OpenAIStrict, Anthropic, Gemini, MCP, Responses, ResponsesStrict}
+}
 
 // A Tool is one exported tool.
 type Tool struct {
@@ -70,6 +75,8 @@ func providerOf(f Format) (*provider, bool) {
 	switch f {
 	case OpenAI, OpenAIStrict:
 		p.tools, p.description, p.define = 128, 1024, defineOpenAI
+	case Responses, ResponsesStrict:
+		p.tools, p.description, p.define = 128, 1024, defineResponses
 	case Anthropic:
 		p.property, p.define = anthropicName, defineAnthropic
 	case Gemini:
@@ -207,7 +214,7 @@ func (p *conversion) parameters(f Format, schema any) (v any, isStrict bool, err
 			return nil, false, err
 		}
 		return out, false, nil
-	case OpenAIStrict:
+	case OpenAIStrict, ResponsesStrict:
 		loose, before := o.copy(), p.notes.clone()
 		s := &strict{conversion: p}
 		err := s.schema(o, "", 1)

@@ -17,11 +17,13 @@ import (
 // rules contains the published rules of the providers for lists of tools. Each function returns an error when the provider would refuse a
 // definition.
 var rules = map[export.Format]func(d map[string]any) error{
-	export.OpenAI:       openAI,
-	export.OpenAIStrict: openAI,
-	export.Anthropic:    anthropic,
-	export.Gemini:       gemini,
-	export.MCP:          mcp,
+	export.OpenAI:          openAI,
+	export.OpenAIStrict:    openAI,
+	export.Responses:       responses,
+	export.ResponsesStrict: responses,
+	export.Anthropic:       anthropic,
+	export.Gemini:          gemini,
+	export.MCP:             mcp,
 }
 
 var (
@@ -50,6 +52,14 @@ func openAI(d map[string]any) error {
 		}
 		return nil
 	})
+}
+
+// responses requires the member strict, because a tool without it is taken as strict.
+func responses(d map[string]any) error {
+	if _, said := d["strict"].(bool); !said || d["type"] != "function" {
+		return fmt.Errorf("strict or type: %v", d)
+	}
+	return openAI(map[string]any{"function": d})
 }
 
 func rootObject(root map[string]any) error {

@@ -3,6 +3,7 @@ package grpcserver
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/toold-dev/toold/call"
@@ -17,7 +18,12 @@ import (
 const maxExport = 1 << 20
 
 // formats lists the values of ExportFormat in their order, beginning with the value 1.
-var formats = []export.Format{export.OpenAI, export.OpenAIStrict, export.Anthropic, export.Gemini, export.MCP}
+var formats = []export.Format{export.OpenAI, export.OpenAIStrict, export.Anthropic, export.Gemini, export.MCP, export.Responses, export.ResponsesStrict}
+
+const (
+	maxQuery   = 4096 // bytes of ExportToolsRequest.query
+	maxInclude = 1000 // ids in ExportToolsRequest.include
+)
 
 // ExportTools returns a page of the tools that the principal sees, in the format of a provider.
 func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
@@ -26,13 +32,10 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	if err != nil {
 		return nil, err
 	}
-	i := int(req.GetFormat()) - 1
-	switch {
-	case i == -1:
-		return nil, call.InvalidField("format", "is required: OPENAI, OPENAI_STRICT, ANTHROPIC, GEMINI or MCP")
-	case i < 0 || i >= len(formats):
-		return nil, translate.UnknownEnum("format", int32(req.GetFormat()))
+	if err := checkExport(req); err != nil {
+		return nil, err
 	}
+	i := int(req.GetFormat()) - 1
 	b := f.bind(p, "export "+string(formats[i]))
 	after, err := open(req.GetPageToken(), b)
 	if err != nil {
@@ -54,6 +57,36 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 	}
 	from, _ := slices.BinarySearchFunc(all.Tools, string(after)+"\x00", func(t export.Tool, id string) int { return cmp.Compare(t.ID, id) })
 	return e.page(from, int(req.GetPageSize()), b), nil
+}
+
+// checkExport checks the fields that other requests for tools do not have.
+func checkExport(req *tooldv1.ExportToolsRequest) error {
+	switch i := int(req.GetFormat()) - 1; {
+	case i == -1:
+		return call.InvalidField("format", "is required: OPENAI, OPENAI_STRICT, OPENAI_RESPONSES, OPENAI_RESPONSES_STRICT, ANTHROPIC, GEMINI or MCP")
+	case i < 0 || i >= len(formats):
+		return translate.UnknownEnum("format", int32(req.GetFormat()))
+	}
+	switch n := req.GetMaxTools(); {
+	case n < 0:
+		return call.InvalidField("max_tools", "is %d; 0 means no limit", n)
+	case n == 0 && req.GetQuery() != "":
+		return call.InvalidField("query", "needs max_tools: without a limit, all tools are exported in the order of their ids")
+	case n == 0 && len(req.GetInclude()) > 0:
+		return call.InvalidField("include", "needs max_tools: without a limit, all tools are exported")
+	}
+	if n := len(req.GetInclude()); n > maxInclude {
+		return call.InvalidField("include", "has %d ids; at most %d are accepted", n, maxInclude)
+	}
+	for i, id := range req.GetInclude() {
+		if err := translate.Short(fmt.Sprintf("include[%d]", i), id, translate.MaxFilter); err != nil {
+			return err
+		}
+	}
+	if req.GetMaxTools() > 0 {
+		return call.InvalidField("max_tools", "is not accepted by this development build; send 0")
+	}
+	return translate.Short("query", req.GetQuery(), maxQuery)
 }
 
 // exported is a list of tools in the format of a provider, with the revision and digests that the API adds.

@@ -88,6 +88,10 @@ const (
 	ExportFormat_EXPORT_FORMAT_GEMINI ExportFormat = 4
 	// The `tools` of an MCP tools/list result.
 	ExportFormat_EXPORT_FORMAT_MCP ExportFormat = 5
+	// The `tools` of OpenAI's Responses.
+	ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES ExportFormat = 6
+	// The same with `strict`, as EXPORT_FORMAT_OPENAI_STRICT.
+	ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES_STRICT ExportFormat = 7
 )
 
 // Enum value maps for ExportFormat.
@@ -99,14 +103,18 @@ var (
 		3: "EXPORT_FORMAT_ANTHROPIC",
 		4: "EXPORT_FORMAT_GEMINI",
 		5: "EXPORT_FORMAT_MCP",
+		6: "EXPORT_FORMAT_OPENAI_RESPONSES",
+		7: "EXPORT_FORMAT_OPENAI_RESPONSES_STRICT",
 	}
 	ExportFormat_value = map[string]int32{
-		"EXPORT_FORMAT_UNSPECIFIED":   0,
-		"EXPORT_FORMAT_OPENAI":        1,
-		"EXPORT_FORMAT_OPENAI_STRICT": 2,
-		"EXPORT_FORMAT_ANTHROPIC":     3,
-		"EXPORT_FORMAT_GEMINI":        4,
-		"EXPORT_FORMAT_MCP":           5,
+		"EXPORT_FORMAT_UNSPECIFIED":             0,
+		"EXPORT_FORMAT_OPENAI":                  1,
+		"EXPORT_FORMAT_OPENAI_STRICT":           2,
+		"EXPORT_FORMAT_ANTHROPIC":               3,
+		"EXPORT_FORMAT_GEMINI":                  4,
+		"EXPORT_FORMAT_MCP":                     5,
+		"EXPORT_FORMAT_OPENAI_RESPONSES":        6,
+		"EXPORT_FORMAT_OPENAI_RESPONSES_STRICT": 7,
 	}
 )
 
@@ -574,7 +582,15 @@ type ExportToolsRequest struct {
 	// next_page_token of the response to the same format, filter and principal. Any other token is INVALID_ARGUMENT.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The ExportToolsResponse.revision that the client has. If it is still current, the response has only `not_modified`.
-	IfRevision    string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	IfRevision string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
+	// The largest number of tools in the whole export. If more tools match, the export has the most useful ones and the tool `tool_search`,
+	// with which a model finds the others; it counts as one of max_tools. 0 means no limit.
+	MaxTools int32 `protobuf:"varint,9,opt,name=max_tools,json=maxTools,proto3" json:"max_tools,omitempty"`
+	// What the tools are for, such as the task of the agent, in at most 4,096 bytes. Tools that match it come first. It needs max_tools.
+	Query string `protobuf:"bytes,10,opt,name=query,proto3" json:"query,omitempty"`
+	// Descriptor.id of at most 1,000 tools that come before all others, such as the tools that the model found with `tool_search`. An id of a
+	// tool that does not match the filters, or that the principal does not see, has no effect. It needs max_tools.
+	Include       []string `protobuf:"bytes,11,rep,name=include,proto3" json:"include,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -663,6 +679,27 @@ func (x *ExportToolsRequest) GetIfRevision() string {
 		return x.IfRevision
 	}
 	return ""
+}
+
+func (x *ExportToolsRequest) GetMaxTools() int32 {
+	if x != nil {
+		return x.MaxTools
+	}
+	return 0
+}
+
+func (x *ExportToolsRequest) GetQuery() string {
+	if x != nil {
+		return x.Query
+	}
+	return ""
+}
+
+func (x *ExportToolsRequest) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
 }
 
 // ExportToolsResponse is one page. The same tools always give the same bytes.
@@ -1267,7 +1304,7 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\x05tools\x18\x01 \x03(\v2\x14.toold.v1.DescriptorR\x05tools\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\tR\brevision\x12!\n" +
-	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"\xbd\x02\n" +
+	"\fnot_modified\x18\x04 \x01(\bR\vnotModified\"\x8a\x03\n" +
 	"\x12ExportToolsRequest\x12.\n" +
 	"\x06format\x18\x01 \x01(\x0e2\x16.toold.v1.ExportFormatR\x06format\x120\n" +
 	"\aoffered\x18\x02 \x01(\v2\x16.toold.v1.OfferedToolsR\aoffered\x12\x16\n" +
@@ -1280,7 +1317,11 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\a \x01(\tR\tpageToken\x12\x1f\n" +
 	"\vif_revision\x18\b \x01(\tR\n" +
-	"ifRevision\"\xa9\x02\n" +
+	"ifRevision\x12\x1b\n" +
+	"\tmax_tools\x18\t \x01(\x05R\bmaxTools\x12\x14\n" +
+	"\x05query\x18\n" +
+	" \x01(\tR\x05query\x12\x18\n" +
+	"\ainclude\x18\v \x03(\tR\ainclude\"\xa9\x02\n" +
 	"\x13ExportToolsResponse\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\tR\x05tools\x122\n" +
 	"\bexported\x18\x02 \x03(\v2\x16.toold.v1.ExportedToolR\bexported\x12\x1a\n" +
@@ -1318,14 +1359,16 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\aOnDoubt\x12\x18\n" +
 	"\x14ON_DOUBT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rON_DOUBT_FAIL\x10\x01\x12\x10\n" +
-	"\fON_DOUBT_ASK\x10\x02*\xb6\x01\n" +
+	"\fON_DOUBT_ASK\x10\x02*\x85\x02\n" +
 	"\fExportFormat\x12\x1d\n" +
 	"\x19EXPORT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14EXPORT_FORMAT_OPENAI\x10\x01\x12\x1f\n" +
 	"\x1bEXPORT_FORMAT_OPENAI_STRICT\x10\x02\x12\x1b\n" +
 	"\x17EXPORT_FORMAT_ANTHROPIC\x10\x03\x12\x18\n" +
 	"\x14EXPORT_FORMAT_GEMINI\x10\x04\x12\x15\n" +
-	"\x11EXPORT_FORMAT_MCP\x10\x052\xaa\x02\n" +
+	"\x11EXPORT_FORMAT_MCP\x10\x05\x12\"\n" +
+	"\x1eEXPORT_FORMAT_OPENAI_RESPONSES\x10\x06\x12)\n" +
+	"%EXPORT_FORMAT_OPENAI_RESPONSES_STRICT\x10\a2\xaa\x02\n" +
 	"\vToolService\x12D\n" +
 	"\tListTools\x12\x1a.toold.v1.ListToolsRequest\x1a\x1b.toold.v1.ListToolsResponse\x12>\n" +
 	"\aGetTool\x12\x18.toold.v1.GetToolRequest\x1a\x19.toold.v1.GetToolResponse\x12J\n" +

@@ -45,6 +45,24 @@ async function openai(tools) {
   return `${strict} strict`;
 }
 
+async function responses(tools) {
+  const { sent, fetch } = wire({ id: 'x', object: 'response', created_at: 0, model: 'm', status: 'completed', output: [] });
+  const client = new OpenAI({ apiKey: 'none', fetch, maxRetries: 0 });
+  await client.responses.create({ model: 'm', input: 'hi', tools });
+  assert.deepEqual(sent[0].tools, tools);
+  let strict = 0;
+  for (const f of tools) {
+    assert.equal(f.type, 'function');
+    assert.equal(typeof f.strict, 'boolean', `${f.name}: without strict, the API takes it as strict`);
+    isSchema(f.name, f.parameters);
+    if (f.strict) {
+      strict++;
+      assert.deepEqual(toStrictJsonSchema(f.parameters), f.parameters, `${f.name}: the package would change the strict schema`);
+    }
+  }
+  return `${strict} strict`;
+}
+
 async function anthropic(tools) {
   const { sent, fetch } = wire({ id: 'x', type: 'message', role: 'assistant', model: 'm', content: [], stop_reason: 'end_turn', usage: { input_tokens: 0, output_tokens: 0 } });
   const client = new Anthropic({ apiKey: 'none', fetch, maxRetries: 0 });
@@ -80,7 +98,7 @@ async function mcp(tools) {
   await client.close();
 }
 
-const checks = { openai, 'openai-strict': openai, anthropic, gemini, mcp };
+const checks = { openai, 'openai-strict': openai, 'openai-responses': responses, 'openai-responses-strict': responses, anthropic, gemini, mcp };
 const missing = new Set(Object.keys(checks));
 for (const file of process.argv.slice(2)) {
   const format = basename(file, '.jsonl');
