@@ -18,7 +18,7 @@ import (
 // Execute starts a call, or attaches to an existing call with the same id. The caller must close the watcher. If the error is a
 // [*call.Refusal], nothing was stored. Every other failure becomes the result of the call.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
-	if err := e.catalog.requests.CheckCall(&spec); err != nil {
+	if err := e.requests.CheckCall(&spec); err != nil {
 		return nil, err
 	}
 	r := request{admission: admission{e, p}, spec: spec, options: o, arguments: call.Parse(spec.Arguments)}
@@ -175,7 +175,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 	w := freshWatcher(l, r.options, gap)
 	ctx = l.started(base)
 	l.ready.Give()
-	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !describes(pipe.def)
+	pipe.ahead = c.Class == call.Behind && pipe.hooks.Quick && !(pipe.def != nil && pipe.def.Describes())
 	returned := false
 	defer func() {
 		if !returned { // A hook or the tool ended this goroutine, so no caller will receive the watcher and close it.
@@ -206,13 +206,13 @@ func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 // pin finds the tool of a new call. It stores the id and the digest of the tool and its isolation facts in c. It returns nil when there is
 // no such tool.
 func (a *admission) pin(l *activeCall, c *call.Call) *Definition {
-	def, ok := a.e.catalog.lookup(c)
+	def, ok := a.e.catalog.Lookup(c)
 	if !ok {
 		return nil
 	}
 	l.meter = a.e.meters.Of(def.Descriptor)
 	c.Tool, c.ToolDigest = def.Descriptor.ID, def.Digest
-	c.Isolation = a.e.catalog.isolationOf(def.Descriptor)
+	c.Isolation = a.e.catalog.IsolationOf(def.Descriptor)
 	return def
 }
 
@@ -238,12 +238,6 @@ func (p *pipeline) accept() {
 	if begins && !p.ahead {
 		l.e.behind.add(l) // Write the event soon, because the next stages may take long.
 	}
-}
-
-// describes reports whether a tool implements a description of its calls. A description may take time.
-func describes(def *Definition) bool {
-	_, ok := def.Tool.(tool.Describer)
-	return ok
 }
 
 // newID returns a UUIDv7. The random source does not fail on the systems that Go supports.

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"errors"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -20,12 +19,12 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	args, err := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 	if err == nil && turn.Strict && !p.rewritten {
 		var removed bool
-		if args, removed, err = withoutNulls(&p.l.e.cfg, p.def, args); removed {
+		if args, removed, err = p.l.e.catalog.WithoutNulls(p.def, args); removed {
 			p.found.rewriters = []string{strictMode}
 		}
 	}
 	if err == nil {
-		err = p.def.validate(ctx, args, p.forOperators)
+		err = p.def.Validate(ctx, args, p.forOperators)
 	}
 	if err != nil && ctx.Err() != nil {
 		return p.stopped(ctx)
@@ -41,49 +40,9 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 // strictMode is the name under which the removal of nulls is recorded as a rewrite.
 const strictMode = "strict"
 
-// withoutNulls removes the nulls that strict mode added to the arguments, and reports whether there were any.
-func withoutNulls(cfg *Config, def *Definition, args tool.Arguments) (tool.Arguments, bool, error) {
-	if cfg.RemoveNulls == nil {
-		return args, false, nil
-	}
-	text, removed := cfg.RemoveNulls(def.Descriptor.Parameters, args.Text())
-	if !removed {
-		return args, false, nil
-	}
-	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
-	return args, true, err
-}
-
 // freeze makes these arguments the final arguments of this pipeline run, and computes the basis of the pipeline run from them.
 func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
-}
-
-// validate checks the arguments with the schema and then with the tool. The tool must answer within the deadline that hooks have. This
-// bounds the time for which a cancellation waits for validate. hidden converts the text of an internal tool error to a text that the caller
-// may read.
-func (d *Definition) validate(ctx context.Context, args tool.Arguments, hidden func(string) string) error {
-	if err := d.Schema.ValidateArguments(args); err != nil {
-		return err
-	}
-	v, ok := d.Tool.(tool.Validator)
-	if !ok {
-		return nil
-	}
-	err, failed := hook.Bounded(ctx, d.askedWithin(0), func(context.Context) (error, error) { return v.Validate(args), nil })
-	if failed != nil {
-		return &tool.Error{Code: tool.Internal, Message: "The tool failed internally while it assessed the arguments", DeveloperMessage: hidden(failed.Error())}
-	}
-	var kinded *tool.Error
-	if err != nil && !errors.As(err, &kinded) {
-		return &tool.Error{Code: tool.InvalidArguments, Message: err.Error()}
-	}
-	if kinded != nil {
-		e := *kinded
-		e.DeveloperMessage = hidden(e.DeveloperMessage)
-		return &e
-	}
-	return nil
 }
 
 // rewrite passes the arguments to the Rewrite hooks, which may change them. On resume the hooks run only when the decision contains new
@@ -110,7 +69,7 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 			}
 			args, err := call.Parse(text).Arguments(p.def.Descriptor.MaxArguments)
 			if err == nil {
-				err = p.def.validate(ctx, args, p.forOperators)
+				err = p.def.Validate(ctx, args, p.forOperators)
 			}
 			if err != nil && ctx.Err() != nil {
 				return p.stopped(ctx)

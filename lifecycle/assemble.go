@@ -13,6 +13,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/refusal"
+	"github.com/toold-dev/toold/lifecycle/requests"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
 	"github.com/toold-dev/toold/tool"
@@ -42,7 +43,7 @@ func newPurger(e *Engine) *purge.Purger {
 }
 
 func newDecisions(e *Engine) decisions {
-	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.toolOf, Refusal: func(c *call.Call) error {
+	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.ToolOf, Refusal: func(c *call.Call) error {
 		if e.held.Holds(c) {
 			return refusal.Held
 		}
@@ -80,4 +81,15 @@ func newOutbox(e *Engine) *outbox.Outbox {
 			return &documents.Snapshot{Store: e.store, Namespace: namespace, Run: run, Thread: thread}
 		},
 	})
+}
+
+func newRequestLimits(cfg *Config) requests.Limits {
+	r := requests.Limits{MaxArguments: cfg.MaxArguments}
+	if cfg.Frontend != nil {
+		r.Frontend = func(f *tool.FrontendTool) error {
+			_, err := cfg.Frontend(f)
+			return err
+		}
+	}
+	return r
 }

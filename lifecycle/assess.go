@@ -48,32 +48,16 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 		in := *p.in
 		p.in = &in
 	}
-	p.in.Assessment = assessment(p.def, p.basis.Arguments)
+	p.in.Assessment = p.def.Assess(p.basis.Arguments)
 	p.in.Description = p.describe(ctx)
 	p.basis.Unwritten = p.fresh && p.in.Assessment.Mutability == tool.ReadOnly
 	f, c := &p.found, p.l.peek()
 	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
 	if !p.fresh { // The call has waited, so the tool and the isolation may have changed.
-		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.isolationOf(p.def.Descriptor)
+		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.IsolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil
-}
-
-// assessment returns the effects that the tool reports for these arguments. The effects of the descriptor apply instead when the tool
-// panics, or when it reports effects that exceed its descriptor.
-func assessment(def *Definition, args tool.Arguments) tool.Effects {
-	effects := def.Descriptor.Effects.Normal()
-	a, ok := def.Tool.(tool.Assessor)
-	if !ok {
-		return effects
-	}
-	answer := effects
-	err := hook.Safely(func() error { answer = a.Assess(args).Normal(); return nil })
-	if err != nil || answer.MilderThan(def.Descriptor.MildestEffects()) {
-		return effects
-	}
-	return answer
 }
 
 // describe returns the tool's description of the call. It fills missing fields with defaults, also when the tool fails.
@@ -81,7 +65,7 @@ func (p *pipeline) describe(ctx context.Context) tool.Description {
 	d := tool.Description{}
 	if t, ok := p.def.Tool.(tool.Describer); ok {
 		var err error
-		d, err = hook.Bounded(ctx, p.def.askedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
+		d, err = hook.Bounded(ctx, p.def.AskedWithin(describeDeadline), func(ctx context.Context) (tool.Description, error) {
 			return t.Describe(ctx, p.call(nil))
 		})
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 // calls, from the first event or from a cursor. The caller must close it. The batch also continues without watchers. If the error is a
 // [*call.Refusal], no call was stored. Every other failure becomes the result of its call.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
-	parsed, err := e.catalog.requests.CheckBatch(&spec)
+	parsed, err := e.requests.CheckBatch(&spec)
 	if err == nil && o.Cursor != "" {
 		_, _, err = watch.ParseFeedCursor(o.Cursor)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/outcome"
-	"github.com/toold-dev/toold/tool"
 )
 
 // stopMost returns how long a call waits for its nested calls to end before it publishes its own outcome.
@@ -20,20 +19,11 @@ func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Sec
 // moment.
 const leastStop = time.Second
 
-// stopper returns the tool of a call if the tool makes nested calls. Otherwise, or when the tool does not exist, it returns nil.
-func (d *Definition) stopper() tool.Stopper {
-	if d == nil {
-		return nil
-	}
-	s, _ := d.Tool.(tool.Stopper)
-	return s
-}
-
 // stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most for the sum of most and endingTime.
 // After the end of the drain period, it waits at most for endingTime. The outcome of the call is stored and published only after stopNested
 // returns.
 func stopNested(p *pipeline, most time.Duration) (left outcome.Nested) {
-	s := p.def.stopper()
+	s := p.def.Stopper()
 	if s == nil {
 		return left
 	}

@@ -86,7 +86,7 @@ func (a *cancelling) cancelNested(ctx context.Context, l *activeCall, r call.Can
 			continue
 		}
 		mine := c.record().Caller.Subject == l.record().Caller.Subject // Compare the callers, because any caller may name any call as its parent.
-		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.stopper() == nil) {
+		if mine && !(a.start && c.record().Status == call.Suspended && lookupPipeline(c).def.Stopper() == nil) {
 			err = a.ask(ctx, c, r, depth+1)
 		}
 		c.release()
@@ -140,7 +140,7 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	c := l.record()
 	switch {
 	case c.Status == call.Suspended:
-		if p := lookupPipeline(l); p.def.stopper() != nil {
+		if p := lookupPipeline(l); p.def.Stopper() != nil {
 			return a.cancelAbove(p, r)
 		}
 		return cancelResting(l, r, call.NotStarted)

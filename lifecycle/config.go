@@ -14,6 +14,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/catalog"
 	"github.com/toold-dev/toold/lifecycle/custody"
 	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/documents"
@@ -27,6 +28,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/policy"
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/refusal"
+	"github.com/toold-dev/toold/lifecycle/requests"
 	"github.com/toold-dev/toold/lifecycle/trace"
 	"github.com/toold-dev/toold/lifecycle/turns"
 	"github.com/toold-dev/toold/lifecycle/view"
@@ -35,27 +37,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Definition is a tool in the form that the engine uses.
-type Definition struct {
-	Tool       tool.Tool
-	Descriptor *tool.Descriptor // with defaults for effects that the tool does not declare
-	Digest     string
-	Schema     Schema
-}
-
-// A Schema validates the arguments and results of one tool.
-type Schema interface {
-	// ValidateArguments returns an [*tool.Error] of the kind InvalidArguments.
-	ValidateArguments(args tool.Arguments) error
-	// ValidateResult checks the data of a result. It returns nil when the tool has no result schema.
-	ValidateResult(data string) error
-}
-
-// Tools finds tools by id or alias.
-type Tools interface {
-	// Lookup finds a tool for the callers of a namespace, by id or alias.
-	Lookup(namespace, id string) (*Definition, bool)
-}
+// The forms of a tool that the engine uses. See package catalog.
+type (
+	Definition = catalog.Definition
+	Schema     = catalog.Schema
+	Tools      = catalog.Tools
+)
 
 // Answers validates answers against the response schemas of tickets.
 type Answers = decision.Answers
@@ -145,7 +132,8 @@ type Engine struct {
 	epoch  int64
 	hooks  atomic.Pointer[hooks.Set] // hooks for new pipeline runs
 
-	catalog   catalog
+	catalog   catalog.Catalog
+	requests  requests.Limits
 	trace     trace.Pipelines
 	path      []stage // stages of a call; groupPath has those after the gates, for calls that run together
 	groupPath []stage
@@ -220,7 +208,8 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.output = calllog.OutputConfig{Spool: cfg.Store.Spool(), Events: cfg.Store.Events, Quota: cfg.OutputQuota, Full: cfg.Full, Namespaces: &e.limits.Storage}
 	e.trace = trace.Pipelines{Tracer: cfg.Tracer}
-	e.catalog = newCatalog(&e.cfg)
+	e.catalog = catalog.Catalog{Tools: cfg.Tools, Hide: cfg.Hide, Frontend: cfg.Frontend, Isolation: cfg.Isolation, RemoveNulls: cfg.RemoveNulls}
+	e.requests = newRequestLimits(&cfg)
 	e.hooks.Store(set)
 	e.held = custody.New(cfg.Store, id.Epoch, id.Moved)
 	e.hold.begin(cfg.Store)

@@ -14,7 +14,7 @@ import (
 // Describe returns a preview of a call. It runs and stores nothing. It does not call Admit hooks, so the preview uses no rate limit or
 // budget.
 func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error) {
-	if err := e.catalog.requests.CheckCall(&spec); err != nil {
+	if err := e.requests.CheckCall(&spec); err != nil {
 		return nil, err
 	}
 	if err := e.owners.Claim(ctx, p, &spec.Run, ""); err != nil {
@@ -24,7 +24,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		Frontend: spec.Declared(), Namespace: p.Namespace, ID: or(spec.ID, newID()), Tool: spec.Tool, Run: spec.Run, Caller: p, OnBehalfOf: spec.OnBehalfOf,
 		Requested: spec.Arguments, Class: call.Behind, Status: call.New,
 	}
-	def, ok := e.catalog.lookup(c)
+	def, ok := e.catalog.Lookup(c)
 	if !ok {
 		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", spec.Tool)
 	}
@@ -33,7 +33,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l.c = c
 	pipe := newPipeline(l)
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
-	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.isolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
+	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.IsolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	end := pipe.check(ctx, stageRewrite)
 	for _, step := range []func(context.Context) outcome.Conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
 		if end == nil {

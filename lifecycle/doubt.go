@@ -31,13 +31,13 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 	switch asks := p.same() && (doubt{p}).canReconcile(); {
 	case asks:
 		run := counted(l.e.trace.Begin(context.Background(), l.record()), l, doubt{p}.settle)
-		if p.def.stopper() != nil {
+		if p.def.Stopper() != nil {
 			r.later = append(r.later, run)
 		} else {
 			go run()
 		}
-	case p.def.stopper() != nil || l.e.cfg.Full():
-		if p.def.stopper() != nil && !(doubt{p}).asks() {
+	case p.def.Stopper() != nil || l.e.cfg.Full():
+		if p.def.Stopper() != nil && !(doubt{p}).asks() {
 			r.requestNestedCancel(ctx, l, call.CancelRequest{By: l.record().Caller, Reason: "it is not known whether its parent call ran", Cause: "PARENT", Time: time.Now()})
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement {

@@ -3,7 +3,6 @@ package lifecycle
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
-	"github.com/toold-dev/toold/tool"
 )
 
 // asked holds the combined verdicts of all gates of a call.
@@ -118,13 +116,4 @@ func failedGate(p *pipeline, entry *hook.Entry[hook.Gate], err error, out *asked
 		out.failed = outcome.HookFailed(entry.Name, p.forOperators(err.Error()))
 	}
 	return hook.Verdict{}
-}
-
-// askedWithin returns the time limit for a method of the tool. There is no limit for a tool that only computes, because such a tool does
-// not block.
-func (d *Definition) askedWithin(limit time.Duration) time.Duration {
-	if _, ok := d.Tool.(tool.Prompt); ok {
-		return hook.NoDeadline
-	}
-	return limit
 }

@@ -33,7 +33,7 @@ func (in *intake) pass(events []call.Event) ([]call.Event, []store.Record, error
 	defer in.order.Unlock()
 	if in.filters == nil {
 		c := l.record()
-		def, _ := l.e.catalog.lookup(c)
+		def, _ := l.e.catalog.Lookup(c)
 		in.filters = calllog.NewFilters(l.e.hooks.Load().Filter, newInput(c, def), failures{l.e})
 	}
 	in.open()

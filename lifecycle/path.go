@@ -242,7 +242,7 @@ func lookupPipeline(l *activeCall) *pipeline {
 	c := l.record()
 	p := newPipeline(l)
 	p.arguments = call.Parse(c.Effective)
-	if def, ok := l.e.catalog.lookup(c); ok {
+	if def, ok := l.e.catalog.Lookup(c); ok {
 		p.def = def
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.freeze(args)

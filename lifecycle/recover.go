@@ -124,10 +124,10 @@ func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 		if begun(l.record()) != call.NotStarted {
 			out.Executed, out.After = call.ExecutedUnknown, false
 		}
-		if p.def.stopper() == nil && !r.e.cfg.Full() {
+		if p.def.Stopper() == nil && !r.e.cfg.Full() {
 			return p.finishFound(ctx, out).stops()
 		}
-		if p.def.stopper() != nil {
+		if p.def.Stopper() != nil {
 			r.requestNestedCancel(ctx, l, *c.Cancel)
 		}
 		r.settleLater(context.Background(), l, func(ctx context.Context) settlement { return p.finishFound(context.WithoutCancel(ctx), out) })

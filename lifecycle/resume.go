@@ -29,7 +29,7 @@ func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 	c := l.record()
 	s := c.LastRound().Suspension
 	p := newPipeline(l)
-	p.def, _ = l.e.catalog.lookup(c)
+	p.def, _ = l.e.catalog.Lookup(c)
 	p.arguments = call.Parse(c.Effective)
 	if p.def != nil {
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)

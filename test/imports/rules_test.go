@@ -41,6 +41,7 @@ func rows() []row {
 		{folder: "lifecycle/...", ours: []string{"call", "hook", "setting", "store", "tool", "metric"}},
 		{folder: "lifecycle/batch", ours: []string{"call", "lifecycle/drain", "lifecycle/refusal", "store", "tool"}},
 		{folder: "lifecycle/calllog", ours: []string{"call", "hook", "store", "tool"}},
+		{folder: "lifecycle/catalog", ours: []string{"call", "hook", "lifecycle/decision", "tool"}},
 		{folder: "lifecycle/custody", ours: []string{"call", "store"}},
 		{folder: "lifecycle/decision", ours: []string{"call", "lifecycle/gating", "lifecycle/view", "tool"}},
 		{folder: "lifecycle/watch", ours: []string{"call", "lifecycle/calllog", "lifecycle/drain", "lifecycle/refusal", "lifecycle/view", "store", "tool"}},
