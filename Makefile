@@ -50,11 +50,11 @@ shake: ## all tests COUNT times (3) on 1, 2 and 8 processors, beside other load;
 	scripts/shake.sh
 
 .PHONY: lint
-lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking, tidy examples/embedded
+lint: ## golangci-lint (with gofmt and go vet), buf lint, buf breaking, tidy modules of examples
 	$(GOLANGCI) run ./...
 	$(BUF) lint
 	scripts/breaking.sh $(BUF)
-	cd examples/embedded && GOFLAGS=-mod=mod go mod tidy -diff
+	for d in examples/embedded examples/agent/go; do (cd $$d && GOFLAGS=-mod=mod go mod tidy -diff); done
 
 .PHONY: bench
 bench: ## toold against a bare grpc-go server, alternating; prints ratios and CPU per call

@@ -96,6 +96,8 @@ func rows() []row {
 		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
 		{folder: "examples/hooks/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
+		{folder: "test/model/...", onlyStd: true},
+		{folder: "test/release", onlyStd: true, starts: true},
 		{folder: "test/demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
 		{folder: "test/bench/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "test/crash/...", ours: []string{anything}, proto: true, starts: true},

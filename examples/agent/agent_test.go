@@ -1,0 +1,112 @@
+package agent_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	toold "github.com/toold-dev/toold/sdk/go"
+	"github.com/toold-dev/toold/test/model"
+)
+
+// agents are the example agents. Each function installs the released package and the agent into an empty directory, and returns the command
+// that runs the agent there.
+var agents = map[string]func(t *testing.T, dir string) []string{
+	"go": installGo,
+}
+
+const (
+	task  = "Deploy to the east."
+	final = "East is deployed, and there are four marks."
+)
+
+// TestAgents plays the story of testdata/story.jsonl with each agent, the real daemon and the recorded model.
+func TestAgents(t *testing.T) {
+	for name, install := range agents {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			command := install(t, dir)
+			p := newPlay(t, dir, append(command, task))
+			p.perform(t)
+		})
+	}
+}
+
+// perform plays the story. In it, the agent and the daemon are killed while a tool runs between two tools that change something.
+func (p *play) perform(t *testing.T) {
+	a := p.start(t)
+	a.says(t, "half of scan east") // both calls report progress before one of them can end
+	a.says(t, "half of scan west")
+	p.release(t, "east")
+	p.release(t, "west")
+	p.approve(t, a)
+
+	a.says(t, "half of hold agent")
+	a.kill(t)
+	a = p.start(t)
+	p.release(t, "agent")
+
+	a.says(t, "half of hold daemon")
+	p.daemon.kill(t)
+	p.serve(t)
+	p.release(t, "daemon")
+	if out := a.end(t); out != final+"\n" {
+		t.Errorf("the agent printed %q, want %q", out, final)
+	}
+	if out := p.start(t).end(t); out != final+"\n" { // over a complete history
+		t.Errorf("started again, the agent printed %q, want %q", out, final)
+	}
+	p.check(t)
+}
+
+// check examines what the play left.
+func (p *play) check(t *testing.T) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.workspace, "counter"))
+	must(t, err)
+	if ran, want := strings.Fields(string(text)), strings.Fields("deploy east mark a mark b mark c mark d"); !slices.Equal(ran, want) {
+		t.Errorf("these tools ran: %q, want each once and in order: %q", ran, want)
+	}
+	if refused := p.model.Refused(); len(refused) > 0 {
+		t.Errorf("the model refused requests:\n%s", strings.Join(refused, "\n"))
+	}
+	if n := p.model.Answered(); n != len(p.steps) {
+		t.Errorf("the model has answered %d of %d steps", n, len(p.steps))
+	}
+}
+
+// approve waits for the call that needs a person and approves it, as an approver.
+func (p *play) approve(t *testing.T, a *process) {
+	t.Helper()
+	c, err := toold.Dial("unix:"+p.socket, toold.WithToken(approver))
+	must(t, err)
+	defer c.Close()
+	var waiting *tooldv1.Call
+	a.await(t, "a call that waits for a person", func() bool {
+		for call, err := range c.Waiting(t.Context(), &tooldv1.ListCallsRequest{}) {
+			must(t, err)
+			waiting = call
+		}
+		return waiting != nil
+	})
+	a.says(t, waiting.GetSuspension().GetSuspensionId()) // in the command that answers
+	events, err := c.Resume(t.Context(), waiting, &tooldv1.Decision{})
+	must(t, err)
+	for _, err := range events {
+		must(t, err)
+	}
+}
+
+func readStory(t *testing.T) []model.Step {
+	t.Helper()
+	f, err := os.Open("testdata/story.jsonl")
+	must(t, err)
+	defer f.Close()
+	steps, err := model.Read(f)
+	must(t, err)
+	return steps
+}
