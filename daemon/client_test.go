@@ -14,41 +14,61 @@ import (
 // TestClientTranscript checks that the clients of all languages behave in the same way with the same daemon. The test kills the daemon in
 // the middle.
 func TestClientTranscript(t *testing.T) {
-	text, err := os.ReadFile("../sdk/testdata/client.jsonl")
-	must(t, err)
 	inEach(t, func(t *testing.T, l language) {
-		s := newSite(t, "")
-		p := s.start("--workers-lease", "2s")
-		p.worker(languages()[0], "unix:"+p.ready.Unix, "")
-		client := l.client(t, "unix:"+p.ready.Unix)
-		client.Stderr = p.log
-		out, err := client.StdoutPipe()
-		must(t, err)
-		must(t, client.Start())
-		t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
-		lines := bufio.NewScanner(out)
-		for want := range strings.Lines(string(text)) {
-			if !lines.Scan() {
-				t.Fatalf("nothing where %s was to come\n%s", want, p.log)
-			}
-			var got, wanted map[string]any
-			if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
-				t.Fatalf("%s: %v", lines.Text(), err)
-			}
-			must(t, json.Unmarshal([]byte(want), &wanted))
-			if a, b := comparable(t, got), comparable(t, wanted); a != b {
-				t.Errorf("got  %s\nwant %s\n%s", a, b, p.log)
-			}
-			if got["step"] == "watching" {
-				p.kill()
-				p = s.start("--workers-lease", "2s")
-				p.paint("watched-over-a-kill")
-			}
-		}
-		if err := client.Wait(); err != nil {
-			t.Errorf("%v\n%s", err, p.log)
+		playTranscript(t, "client.jsonl", func(address string) *exec.Cmd { return l.client(t, address) })
+	})
+}
+
+// TestAgentTranscript does the same with toolsets, turns and the inbox.
+func TestAgentTranscript(t *testing.T) {
+	inEach(t, func(t *testing.T, l language) {
+		if l.agent != nil {
+			playTranscript(t, "agent.jsonl", func(address string) *exec.Cmd { return l.agent(t, address) })
 		}
 	})
+}
+
+// playTranscript compares the lines that a client prints with a transcript. At the line of the call that the client watches, it kills the
+// daemon, and answers the question of this call in the next one.
+func playTranscript(t *testing.T, transcript string, start func(address string) *exec.Cmd) {
+	text, err := os.ReadFile("../sdk/testdata/" + transcript)
+	must(t, err)
+	s := newSite(t, "")
+	p := s.start("--workers-lease", "2s")
+	p.worker(languages()[0], "unix:"+p.ready.Unix, "")
+	client := start("unix:" + p.ready.Unix)
+	client.Stderr = p.log
+	out, err := client.StdoutPipe()
+	must(t, err)
+	must(t, client.Start())
+	t.Cleanup(func() { _ = client.Process.Kill(); _ = client.Wait() })
+	lines := bufio.NewScanner(out)
+	for want := range strings.Lines(string(text)) {
+		if !lines.Scan() {
+			t.Fatalf("nothing where %s was to come\n%s", want, p.log)
+		}
+		var got, wanted map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &got); err != nil {
+			t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		must(t, json.Unmarshal([]byte(want), &wanted))
+		watched, _ := got["call_id"].(string)
+		delete(got, "call_id") // a random id
+		if got["step"] == "watching" {
+			watched = "watched-over-a-kill"
+		}
+		if a, b := comparable(t, got), comparable(t, wanted); a != b {
+			t.Errorf("got  %s\nwant %s\n%s", a, b, p.log)
+		}
+		if watched != "" {
+			p.kill()
+			p = s.start("--workers-lease", "2s")
+			p.paint(watched)
+		}
+	}
+	if err := client.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, p.log)
+	}
 }
 
 // paint answers the open question of a call.

@@ -1,49 +1,83 @@
 package daemon
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// The npm package contains the code, the types and the licence, and npm builds it before it publishes.
+// The npm package contains the code, the types and the licence, and its bytes depend only on the sources and the version.
 func TestNpmPackage(t *testing.T) {
 	t.Parallel()
-	typescriptSDK(t, "") // builds the package
-	cmd := exec.Command("npm", "pack", "--json", "--dry-run", "--ignore-scripts")
-	cmd.Dir = "../sdk/typescript"
-	out, err := cmd.Output()
-	must(t, err)
-	var packed []struct{ Files []struct{ Path string } }
-	must(t, json.Unmarshal(out, &packed))
-	var files []string
-	for _, f := range packed[0].Files {
-		files = append(files, f.Path)
+	tarball := packNpm(t, "0.1.7")
+	if !bytes.Equal(tarball, packNpm(t, "0.1.7")) {
+		t.Error("the same sources give other bytes")
+	}
+	files := unpack(t, tarball)
+	if code := files["dist/gen/version.js"]; !strings.Contains(code, `"0.1.7"`) {
+		t.Errorf("the code has another version than the package: %s", code)
 	}
 	for _, want := range []string{"LICENSE", "README.md", "dist/src/index.js", "dist/src/index.d.ts", "dist/gen/toold/v1/call_pb.js", "dist/gen/toold/v1/call_pb.d.ts"} {
-		if !slices.Contains(files, want) {
-			t.Errorf("%s is not in the package: %v", want, files)
+		if files[want] == "" {
+			t.Errorf("%s is not in the package", want)
 		}
 	}
-	if slices.ContainsFunc(files, func(f string) bool { return strings.HasPrefix(f, "dist/tests") || strings.HasPrefix(f, "src/") }) {
-		t.Errorf("tests or sources are in the package: %v", files)
+	for f := range files {
+		if strings.HasPrefix(f, "dist/tests") || strings.HasPrefix(f, "src/") || strings.HasSuffix(f, ".sh") {
+			t.Errorf("the package has %s, which only developers need", f)
+		}
 	}
 	var about struct {
-		Main, Types, Homepage, Author string
-		TypesVersions                 map[string]any
-		Scripts                       map[string]string
-		Repository                    struct{ Directory string }
+		Version, Main, Types, Homepage, Author string
+		TypesVersions                          map[string]any
+		Scripts                                map[string]string
+		Repository                             struct{ Directory string }
 	}
-	text, err := os.ReadFile("../sdk/typescript/package.json")
-	must(t, err)
-	must(t, json.Unmarshal(text, &about))
-	if about.Scripts["prepack"] != "./build.sh" || about.Main == "" || about.Types == "" || about.TypesVersions == nil || about.Homepage == "" || about.Author == "" || about.Repository.Directory != "sdk/typescript" {
+	must(t, json.Unmarshal([]byte(files["package.json"]), &about))
+	if about.Version != "0.1.7" || about.Scripts["prepack"] != "./build.sh" || about.Main == "" || about.Types == "" || about.TypesVersions == nil || about.Homepage == "" || about.Author == "" || about.Repository.Directory != "sdk/typescript" {
 		t.Errorf("package.json says %+v", about)
+	}
+}
+
+// packNpm returns the npm package with a version.
+func packNpm(t *testing.T, version string) []byte {
+	t.Helper()
+	typescriptSDK(t, "") // skips the test on a machine without Node
+	dir := t.TempDir()
+	cmd := exec.Command("../sdk/typescript/pack.sh", dir)
+	cmd.Env = append(os.Environ(), "VERSION="+version)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("pack.sh: %v\n%s", err, out)
+	}
+	tarball, err := os.ReadFile(filepath.Join(dir, "toold-"+version+".tgz"))
+	must(t, err)
+	return tarball
+}
+
+// unpack returns the files of an npm package by their path.
+func unpack(t *testing.T, tarball []byte) map[string]string {
+	t.Helper()
+	plain, err := gzip.NewReader(bytes.NewReader(tarball))
+	must(t, err)
+	files := map[string]string{}
+	for r := tar.NewReader(plain); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		must(t, err)
+		text, err := io.ReadAll(r)
+		must(t, err)
+		files[strings.TrimPrefix(h.Name, "package/")] = string(text)
 	}
 }
 

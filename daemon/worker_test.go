@@ -163,6 +163,7 @@ type language struct {
 	name    string
 	command func(t *testing.T, address string) *exec.Cmd
 	client  func(t *testing.T, address string) *exec.Cmd // plays the transcript of clients
+	agent   func(t *testing.T, address string) *exec.Cmd // plays the transcript of agents; nil if the SDK has no toolsets
 	units   func(t *testing.T) *exec.Cmd                 // runs the unit tests of the SDK; nil for Go, because go test runs them
 }
 
@@ -172,7 +173,7 @@ func languages() []language {
 			"go",
 			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asWorker+"="+address) },
 			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asClient+"="+address) },
-			nil,
+			nil, nil,
 		},
 		{
 			"python",
@@ -182,6 +183,7 @@ func languages() []language {
 			func(t *testing.T, address string) *exec.Cmd {
 				return pythonSDK(t, "../sdk/python/tests/transcript_client.py", address)
 			},
+			nil,
 			func(t *testing.T) *exec.Cmd {
 				return pythonSDK(t, "-m", "unittest", "discover", "-s", "../sdk/python/tests")
 			},
@@ -190,6 +192,7 @@ func languages() []language {
 			"typescript",
 			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_worker.js", address) },
 			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_client.js", address) },
+			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_agent.js", address) },
 			func(t *testing.T) *exec.Cmd {
 				cmd := typescriptSDK(t, "")
 				cmd.Args = []string{"node", "--test", "../sdk/typescript/dist/tests/digest.test.js", "../sdk/typescript/dist/tests/channel.test.js"}

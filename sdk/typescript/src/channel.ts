@@ -63,5 +63,3 @@ function daemonURL(address: string, tls?: TLS): URL {
 function loopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || /^127(\.\d+){3}$/.test(host) || /^\[::ffff:7f[0-9a-f]{2}:/.test(host);
 }
-
-export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));

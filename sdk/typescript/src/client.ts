@@ -1,16 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
+import { Code, type Client as RpcClient } from "@connectrpc/connect";
 import { BatchSpecSchema, BatchStrategy } from "../gen/toold/v1/batch_pb.js";
-import { CallSpecSchema, CallStatus, type Call, type CallSpec } from "../gen/toold/v1/call_pb.js";
-import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema } from "../gen/toold/v1/call_service_pb.js";
+import { CallSpecSchema, CallStatus, VerdictAction, type Call, type CallSpec } from "../gen/toold/v1/call_pb.js";
+import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema, type DescribeCallResponse } from "../gen/toold/v1/call_service_pb.js";
 import { DocumentService } from "../gen/toold/v1/document_service_pb.js";
 import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
 import { DecisionAction, DecisionSchema } from "../gen/toold/v1/suspension_pb.js";
 import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
-import { connect, sleep, type TLS } from "./channel.js";
+import { connect, type TLS } from "./channel.js";
 import { ofCall } from "./digest.js";
+import { TooldError } from "./errors.js";
+import { limit, Retry, type RequestOptions } from "./retry.js";
+import { Rpc } from "./rpc.js";
+import { Toolset, type Provider, type ToolsetOptions } from "./toolset.js";
 
 /** The digest of a question does not match the call that contains it. Do not answer such a question. */
 export class DigestMismatch extends Error {}
@@ -18,16 +22,28 @@ export class DigestMismatch extends Error {}
 export interface ClientOptions {
   token?: string;
   tls?: TLS;
-  /** How many milliseconds calls and streams try to reconnect before they throw. Default: 60,000. */
+  /** How many milliseconds requests and streams try to reach the daemon before they throw. Default: 60,000. */
   patience?: number;
 }
 
 /** The optional fields of a call. */
 export interface SpecOptions { callId?: string; runId?: string; threadId?: string; labels?: Record<string, string>; modelCallId?: string; retryOf?: string }
 
+/** The filter of a list of calls that wait. */
+export type WaitingFilter = Omit<MessageInitShape<typeof ListCallsRequestSchema>, "statuses"> & { runId?: string; threadId?: string };
+
+/** What a call would do. */
+export type Described = DescribeCallResponse & {
+  /** The call would be suspended before it runs, until a person decides. */
+  waits: boolean;
+};
+
 const terminal = [CallStatus.SUCCEEDED, CallStatus.FAILED, CallStatus.CANCELLED];
 
-/** Calls tools, answers questions and watches calls. After a broken connection or a restart of the daemon, streams continue at their last cursor. */
+/**
+ * Calls tools, answers questions and watches calls. After a broken connection or a restart of the daemon, requests are sent again, and streams
+ * continue at their last cursor. Methods throw a TooldError.
+ */
 export class Client {
   readonly calls: RpcClient<typeof CallService>;
   readonly tools: RpcClient<typeof ToolService>;
@@ -39,10 +55,19 @@ export class Client {
   constructor(address = "127.0.0.1:7130", options: ClientOptions = {}) {
     const { transport, close } = connect(address, options.token ?? "", options.tls);
     this.close = close;
-    this.calls = createClient(CallService, transport);
-    this.tools = createClient(ToolService, transport);
-    this.documents = createClient(DocumentService, transport);
+    const rpc = new Rpc(transport);
+    this.calls = rpc.client(CallService);
+    this.tools = rpc.client(ToolService);
+    this.documents = rpc.client(DocumentService);
     this.patience = options.patience ?? 60_000;
+  }
+
+  /** Returns the tools for a model, with the turns of its messages. */
+  async toolset<P extends Provider>(provider: P, o: ToolsetOptions & RequestOptions = {}): Promise<Toolset<P>> {
+    const { signal, timeoutMs, ...options } = o;
+    const toolset = new Toolset(this, provider, options);
+    await toolset.refresh({ signal, timeoutMs });
+    return toolset;
   }
 
   /** Returns a spec with a new id, so that sending it again does not run the call twice. */
@@ -55,51 +80,91 @@ export class Client {
   }
 
   /** Runs a tool and returns the call when it has ended or is suspended. */
-  async call(tool: string, args: unknown = {}, o: SpecOptions = {}): Promise<Call> {
-    const spec = this.spec(tool, args, o), pauses = new Pauses(this.patience);
+  async call(tool: string, args: unknown = {}, o: SpecOptions & RequestOptions = {}): Promise<Call> {
+    const { signal, timeoutMs, ...rest } = o, spec = this.spec(tool, args, rest), until = limit(o);
     for (;;) {
-      try {
-        const { call } = await this.calls.callTool({ spec, wait: durationFromMs(300_000) });
-        if (call && (terminal.includes(call.status) || call.status === CallStatus.SUSPENDED)) return call;
-      } catch (e) {
-        await pauses.after(e);
-      }
+      const { call } = await this.request({ signal: until }, (signal) => this.calls.callTool({ spec, wait: durationFromMs(300_000) }, { signal }));
+      if (call && (terminal.includes(call.status) || call.status === CallStatus.SUSPENDED)) return call;
     }
+  }
+
+  /** Returns what a call would do, and whether it would wait for a person. It runs nothing. */
+  async describe(tool: string, args: unknown = {}, o: SpecOptions & RequestOptions = {}): Promise<Described> {
+    const { signal, timeoutMs, ...rest } = o, spec = this.spec(tool, args, rest);
+    const described = await this.request(o, (signal) => this.calls.describeCall({ spec }, { signal }));
+    return { ...described, waits: described.outcome === VerdictAction.SUSPEND };
   }
 
   /** Runs a tool and yields its events, up to the terminal event, or up to a suspension unless waitForDecision is set. */
-  execute(tool: string, args: unknown = {}, o: SpecOptions & { waitForDecision?: boolean } = {}): AsyncGenerator<CallEvent> {
-    const { waitForDecision, ...rest } = o;
+  execute(tool: string, args: unknown = {}, o: SpecOptions & RequestOptions & { waitForDecision?: boolean } = {}): AsyncGenerator<CallEvent> {
+    const { waitForDecision, signal, timeoutMs, ...rest } = o;
     const spec = this.spec(tool, args, rest);
-    return events(this.frames((cursor) => this.calls.executeTool({ spec, cursor, waitForDecision })));
+    return events(this.frames(o, (cursor, signal) => this.calls.executeTool({ spec, cursor, waitForDecision }, { signal })));
   }
 
   /** Runs the calls of a model turn and yields the frames. The last frame, batchFinished, has a result for each call. */
-  batch(calls: CallSpec[], o: Omit<MessageInitShape<typeof BatchSpecSchema>, "calls"> & { waitForDecision?: boolean } = {}): AsyncGenerator<Frame> {
-    const { waitForDecision, ...rest } = o;
+  batch(calls: CallSpec[], o: Omit<MessageInitShape<typeof BatchSpecSchema>, "calls"> & RequestOptions & { waitForDecision?: boolean } = {}): AsyncGenerator<Frame> {
+    const { waitForDecision, signal, timeoutMs, ...rest } = o;
     const spec = create(BatchSpecSchema, { strategy: BatchStrategy.SEQUENTIAL, batchId: randomUUID(), ...rest, calls } as MessageInitShape<typeof BatchSpecSchema>);
-    return this.frames((cursor) => this.calls.executeBatch({ spec, cursor, waitForDecision }));
+    return this.frames(o, (cursor, signal) => this.calls.executeBatch({ spec, cursor, waitForDecision }, { signal }));
   }
 
   /** Yields the frames of the calls that the selector names: a callId, batchId, runId, threadId or the namespace. */
-  watch(request: MessageInitShape<typeof WatchCallsRequestSchema>): AsyncGenerator<Frame> {
+  watch(request: MessageInitShape<typeof WatchCallsRequestSchema>, o: RequestOptions = {}): AsyncGenerator<Frame> {
     const { afterSequence, ...rest } = request as { afterSequence?: bigint };
-    return this.frames((cursor) => this.calls.watchCalls({ follow: true, ...rest, ...(cursor ? { cursor } : { afterSequence }) } as typeof request));
+    return this.frames(o, (cursor, signal) => this.calls.watchCalls({ follow: true, ...rest, ...(cursor ? { cursor } : { afterSequence }) } as typeof request, { signal }));
   }
 
-  async get(callId: string): Promise<Call> { return (await this.calls.getCall({ callId })).call!; }
+  async get(callId: string, o: RequestOptions = {}): Promise<Call> {
+    return (await this.request(o, (signal) => this.calls.getCall({ callId }, { signal }))).call!;
+  }
 
-  async cancel(callId: string, reason = "", wait = 10_000): Promise<Call> {
-    return (await this.calls.cancelCall({ callId, reason, wait: durationFromMs(wait) })).call!;
+  /** Requests the end of a call, and waits for it at most `wait` milliseconds. */
+  async cancel(callId: string, reason = "", wait = 10_000, o: RequestOptions = {}): Promise<Call> {
+    return (await this.request(o, (signal) => this.calls.cancelCall({ callId, reason, wait: durationFromMs(wait) }, { signal }))).call!;
   }
 
   /** Yields the calls that wait for a decision, oldest first. */
-  async *waiting(filter: Omit<MessageInitShape<typeof ListCallsRequestSchema>, "statuses"> = {}): AsyncGenerator<Call> {
+  async *waiting(filter: WaitingFilter = {}, o: RequestOptions = {}): AsyncGenerator<Call> {
+    const until = limit(o);
     for (let pageToken = ""; ;) {
-      const page = await this.calls.listCalls({ ...filter, statuses: [CallStatus.SUSPENDED], order: CallOrder.OLDEST_FIRST, pageToken } as MessageInitShape<typeof ListCallsRequestSchema>);
+      const request = { ...filter, statuses: [CallStatus.SUSPENDED], order: CallOrder.OLDEST_FIRST, pageToken } as MessageInitShape<typeof ListCallsRequestSchema>;
+      const page = await this.request({ signal: until }, (signal) => this.calls.listCalls(request, { signal }));
       yield* page.calls;
       if (!(pageToken = page.nextPageToken)) return;
     }
+  }
+
+  /**
+   * Yields the calls that wait for a decision, then each call that begins to wait, until the signal is aborted. A principal that may watch
+   * the namespace, or the run or thread of the filter, sees a question at once; other principals after at most `pollMs` milliseconds
+   * (default: 2,000).
+   */
+  async *inbox(filter: WaitingFilter = {}, o: RequestOptions & { pollMs?: number } = {}): AsyncGenerator<Call> {
+    const signal = limit(o);
+    let shown = new Set<string>();
+    for await (const _ of this.changes(filter, o.pollMs ?? 2000, signal)) {
+      const open = new Set<string>();
+      for await (const call of this.waiting(filter, { signal })) {
+        const id = call.suspension?.suspensionId ?? "";
+        open.add(id);
+        if (!shown.has(id)) yield call;
+      }
+      shown = open;
+    }
+  }
+
+  /** Yields when the calls that wait may have changed. */
+  private async *changes({ runId, threadId }: WaitingFilter, pollMs: number, signal?: AbortSignal): AsyncGenerator<void> {
+    const selector = runId ? { case: "runId", value: runId } as const : threadId ? { case: "threadId", value: threadId } as const : { case: "namespace", value: true } as const;
+    try {
+      for await (const { events, control } of this.watch({ selector }, { signal })) {
+        if (control.case === "caughtUp" || events.some((e) => e.event.case === "suspended")) yield;
+      }
+    } catch (e) {
+      if (!(e instanceof TooldError) || ![Code.PermissionDenied, Code.NotFound].includes(e.code)) throw e;
+    }
+    for (const poll = new Retry(0, signal); ; await poll.wait(pollMs)) yield;
   }
 
   /** Recomputes the digest of a call's open question from the call, and throws DigestMismatch when they differ. */
@@ -108,23 +173,21 @@ export class Client {
   }
 
   /** Approves exactly what the call shows, or answers its question. Returns an iterator over the events that follow. */
-  async resume(call: Call, result?: unknown, o: { arguments?: unknown; reason?: string; waitForDecision?: boolean; decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
+  async resume(call: Call, result?: unknown, o: RequestOptions & { arguments?: unknown; reason?: string; waitForDecision?: boolean; decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
     this.verify(call);
     const text = (v: unknown) => (v === undefined ? "" : JSON.stringify(v));
-    return this.decide(call, { action: DecisionAction.RESUME, result: text(result), arguments: text(o.arguments), reason: o.reason, decisionId: o.decisionId }, o.waitForDecision);
+    return this.decide(call, { action: DecisionAction.RESUME, result: text(result), arguments: text(o.arguments), reason: o.reason, decisionId: o.decisionId }, o);
   }
 
   /** Declines the open question of a call. Returns an iterator over the events that follow. */
-  decline(call: Call, reason = "", o: { decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
-    return this.decide(call, { action: DecisionAction.CANCEL, reason, decisionId: o.decisionId });
+  decline(call: Call, reason = "", o: RequestOptions & { decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
+    return this.decide(call, { action: DecisionAction.CANCEL, reason, decisionId: o.decisionId }, o);
   }
 
-  private async decide(call: Call, d: MessageInitShape<typeof DecisionSchema>, waitForDecision = false): Promise<AsyncGenerator<CallEvent>> {
-    const given = d as { decisionId?: string };
-    const decision = create(DecisionSchema, { ...d, decisionId: given.decisionId ?? randomUUID(), expectedDigest: call.suspension!.digest } as MessageInitShape<typeof DecisionSchema>);
-    const all = events(this.frames((cursor) => this.calls.resumeTool({
-      suspensionId: call.suspension!.suspensionId, callId: call.callId, decision, waitForDecision, cursor,
-    })));
+  private async decide(call: Call, d: { action: DecisionAction; result?: string; arguments?: string; reason?: string; decisionId?: string }, o: RequestOptions & { waitForDecision?: boolean }): Promise<AsyncGenerator<CallEvent>> {
+    const { suspensionId, digest } = call.suspension!, { waitForDecision } = o;
+    const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId ?? randomUUID(), expectedDigest: digest });
+    const all = events(this.frames(o, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal })));
     const first = await all.next(); // sends the decision even if the caller never reads the events
     return (async function* () {
       if (!first.done) {
@@ -134,52 +197,50 @@ export class Client {
     })();
   }
 
-  /** Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them. */
-  private async *frames(open: (cursor: string) => AsyncIterable<{ frame?: Frame }>): AsyncGenerator<Frame> {
-    const pauses = new Pauses(this.patience);
+  /**
+   * Sends a request, and sends it again after temporary errors. The request must be one that may be sent twice.
+   * @internal
+   */
+  async request<T>(o: RequestOptions, send: (signal?: AbortSignal) => Promise<T>): Promise<T> {
+    const signal = limit(o), retry = new Retry(this.patience, signal);
+    for (;;) {
+      try {
+        return await send(signal);
+      } catch (e) {
+        await retry.after(e);
+      }
+    }
+  }
+
+  /**
+   * Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them.
+   * @internal
+   */
+  async *frames(o: RequestOptions, open: (cursor: string, signal: AbortSignal) => AsyncIterable<{ frame?: Frame }>): AsyncGenerator<Frame> {
+    const until = limit(o), retry = new Retry(this.patience, until);
     for (let cursor = ""; ;) {
+      const end = new AbortController(); // ends the stream when nobody reads it any more
       try {
         let again = false;
-        for await (const { frame } of open(cursor)) {
+        for await (const { frame } of open(cursor, until ? AbortSignal.any([until, end.signal]) : end.signal)) {
           if (!frame) continue;
           cursor = frame.cursor || cursor;
-          pauses.reset();
+          retry.reset();
           if (frame.control.case === "closing") again = true;
           else if (frame.control.case !== "heartbeat") yield frame;
         }
         if (!again) return;
       } catch (e) {
-        await pauses.after(e);
+        await retry.after(e);
         continue;
+      } finally {
+        end.abort();
       }
-      await pauses.wait();
+      await retry.wait();
     }
   }
 }
 
 async function* events(frames: AsyncGenerator<Frame>): AsyncGenerator<CallEvent> {
   for await (const frame of frames) yield* frame.events;
-}
-
-/** The growing pauses between attempts to reach a daemon. */
-class Pauses {
-  private pause = 100;
-  private since = 0;
-  constructor(private readonly patience: number) {}
-
-  reset(): void { this.pause = 100; this.since = 0; }
-
-  /** Waits if the error is temporary, and throws any other error. */
-  async after(e: unknown): Promise<void> {
-    const error = ConnectError.from(e);
-    const passes = [Code.Unavailable, Code.DeadlineExceeded, Code.Aborted].includes(error.code) || /WATCHER_LAGGED|ECONN|ENOENT|socket|stream/i.test(String(error.message) + String(error.cause));
-    this.since ||= performance.now();
-    if (!passes || performance.now() - this.since > this.patience) throw e;
-    await this.wait();
-  }
-
-  async wait(): Promise<void> {
-    await sleep(this.pause * (0.8 + 0.4 * Math.random()));
-    this.pause = Math.min(2 * this.pause, 5000);
-  }
 }

@@ -1,6 +1,12 @@
 /** Client and worker of toold, the daemon that runs tools for LLM orchestrators. README.md explains their use. */
+export { Code } from "@connectrpc/connect";
 export { Client, DigestMismatch } from "./client.js";
+export { TooldError } from "./errors.js";
+export { newTurnId, Toolset, Turn, TurnResult } from "./toolset.js";
 export { Call, CallCancelled, Continue, Fail, NoInput, NoOperation, NotRun, Question, Worker } from "./worker.js";
 export type { Effects, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";
 export type { TLS } from "./channel.js";
-export type { ClientOptions, SpecOptions } from "./client.js";
+export type { ClientOptions, Described, SpecOptions, WaitingFilter } from "./client.js";
+export type { Reason } from "./errors.js";
+export type { RequestOptions } from "./retry.js";
+export type { Provider, Tools, ToolsetOptions, TurnOptions } from "./toolset.js";

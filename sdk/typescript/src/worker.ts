@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
@@ -13,7 +14,7 @@ import {
   ConnectRequestSchema, WorkerAnswerSchema, WorkerQuestionKind, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
   type WorkerCall, type WorkerAnswer, type WorkerInput, type WorkerQuestion, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
-import { connect, sleep, type TLS } from "./channel.js";
+import { connect, type TLS } from "./channel.js";
 
 /** The size limit of a message in bytes. A larger message would break the connection, and again each time it is repeated. */
 const maxMessage = (4 << 20) - 1024;

@@ -7,10 +7,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { Code, ConnectError } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { AdminService } from "../gen/toold/v1/admin_service_pb.js";
 import { CallService } from "../gen/toold/v1/call_service_pb.js";
-import { Client, Worker } from "../src/index.js";
+import { Client, Code, TooldError, Worker } from "../src/index.js";
 
 const near = ["127.0.0.1:7130", "localhost:7130", "[::1]:7130", "127.9.9.9:1", "unix:/run/toold.sock", "unix:///run/toold.sock", "/run/toold.sock", "./toold.sock",
   "http://127.0.0.1:7130", "https://toold.example", "https://toold.example:7130"];
@@ -46,7 +46,7 @@ test("certificates, and close", async () => {
   const server = http2.createSecureServer(
     { ca: pem("ca.pem"), cert: pem("daemon.pem"), key: pem("daemon.key"), requestCert: true, rejectUnauthorized: true },
     connectNodeAdapter({
-      routes: (router) => router.service(CallService, {
+      routes: (router) => router.service(AdminService, { getInfo: () => ({ version: "0.1.0" }) }).service(CallService, {
         getCall: (r, c) => {
           seen.push(c.requestHeader.get("authorization") ?? "");
           return { call: { callId: r.callId } };
@@ -66,11 +66,11 @@ test("certificates, and close", async () => {
     const frames = client.watch({ selector: { case: "callId", value: "a" } });
     assert.equal((await frames.next()).value?.cursor, "1");
     client.close();
-    await assert.rejects(frames.next(), (e) => e instanceof ConnectError && e.code === Code.Canceled);
-    await assert.rejects(client.get("a"), (e) => e instanceof ConnectError && e.code === Code.Canceled);
+    await assert.rejects(frames.next(), (e) => e instanceof TooldError && e.code === Code.Canceled);
+    await assert.rejects(client.get("a"), (e) => e instanceof TooldError && e.code === Code.Canceled);
 
     for (const tls of [{ ca: pem("ca.pem") }, { ca: "", cert: pem("client.pem"), key: pem("client.key") }]) { // without a client certificate, and without our authority
-      const stranger = new Client(address, { token: "secret", tls });
+      const stranger = new Client(address, { token: "secret", tls, patience: 0 });
       await assert.rejects(stranger.get("a"));
       stranger.close();
     }
