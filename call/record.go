@@ -13,12 +13,17 @@ type Key struct {
 	ID        string
 }
 
+// MaxModelIDs is the maximum size in bytes of the model's ids of a call, of a batch or of a turn together. toold never shortens or changes such
+// an id. Proxies put data of the provider into it, such as a signed thought of 100 KiB. Frames that list the calls of a turn repeat all ids, and
+// this limit keeps them below the size that clients accept.
+const MaxModelIDs = 512 << 10
+
 // A Spec is an orchestrator's request for a call.
 type Spec struct {
 	Tool        string
 	Arguments   string // JSON text as sent
 	ID          string // When empty, the daemon makes a UUIDv7.
-	ModelCallID string
+	ModelCallID string // the model's id of the call, at most MaxModelIDs; any text
 	Run         tool.Run
 	OnBehalfOf  string
 	Timeouts    tool.Timeouts

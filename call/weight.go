@@ -5,7 +5,7 @@ func (ev *Event) Weight() int {
 	n := 0
 	switch {
 	case ev.Accepted != nil:
-		n = len(ev.Accepted.Title)
+		n = len(ev.Accepted.Title) + len(ev.Accepted.ModelCallID)
 	case ev.Output != nil:
 		n = max(ev.Output.Length, len(ev.Output.Bytes))
 	case ev.Activity != nil:

@@ -11,7 +11,6 @@ import (
 // The limits of fields in bytes, and of lists in entries. The engine checks ids and arguments of calls.
 const (
 	MaxRunID     = 128
-	maxModelID   = 4096
 	MaxCallID    = 64
 	maxLabel     = 256
 	maxLabels    = 64

@@ -18,7 +18,7 @@ func ToSpec(in *tooldv1.CallSpec) (spec call.Spec, err error) {
 		return spec, call.InvalidField("spec", "is required")
 	}
 	if err := checkBounds(
-		bound{"spec.model_call_id", in.GetModelCallId(), maxModelID},
+		bound{"spec.model_call_id", in.GetModelCallId(), call.MaxModelIDs},
 		bound{"spec.retry_of", in.GetRetryOf(), MaxCallID},
 	); err != nil {
 		return spec, err

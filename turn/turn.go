@@ -28,11 +28,8 @@ func Providers() []Provider { return []Provider{OpenAI, OpenAIResponses, Anthrop
 // MaxCalls is the maximum number of calls in a turn, including those that toold does not run.
 const MaxCalls = 256
 
-// The maximum lengths in bytes of a model's id and of the provider's type of a call. Frames of every kind repeat them.
-const (
-	maxID   = 4096
-	maxKind = 256
-)
+// maxKind is the maximum length in bytes of the provider's type of a call. Frames repeat it.
+const maxKind = 256
 
 // A Request is a model's response.
 type Request struct {
@@ -136,6 +133,7 @@ type parser struct {
 	turn       *Turn
 	own        []string
 	ids        map[string]bool
+	idBytes    int // total size of ids
 	digest     []byte
 	stopReason string // stop reason that the message itself contains
 }
@@ -186,10 +184,13 @@ func (p *parser) add(f *found) error {
 		return f.at.refuse("has the id %s a second time; the ids of a turn must be different", quoted(f.id))
 	case f.id == "" && p.turn.Provider != Gemini:
 		return f.at.refuse("has no id")
-	case len(f.id) > maxID || len(f.kind) > maxKind:
-		return f.at.refuse("has an id or a type that is too long; at most %d and %d bytes are accepted", maxID, maxKind)
+	case len(f.kind) > maxKind:
+		return f.at.refuse("has a type of %d bytes; at most %d are accepted", len(f.kind), maxKind)
+	case p.idBytes+len(f.id) > call.MaxModelIDs:
+		return f.at.refuse("has an id of %d bytes; the ids of a turn may have at most %d bytes together", len(f.id), call.MaxModelIDs)
 	}
 	p.ids[f.id] = f.id != ""
+	p.idBytes += len(f.id)
 	arguments := f.arguments
 	if parsed := call.Parse(arguments); f.object && parsed.Err == nil {
 		arguments = parsed.Canonical

@@ -127,6 +127,9 @@ func name(c *call.Call) string {
 	return "execute_tool " + c.Tool
 }
 
+// maxModelID is the maximum length in bytes of a model's id in a span. A span with a longer one has the call's own id instead.
+const maxModelID = 1 << 10
+
 func attributes(c *call.Call) []attribute.KeyValue {
 	list := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", "execute_tool"),
@@ -142,11 +145,11 @@ func attributes(c *call.Call) []attribute.KeyValue {
 	if c.ToolDigest != "" {
 		add("gen_ai.tool.name", c.Tool)
 	}
-	if c.ModelCallID != "" {
-		add("gen_ai.tool.call.id", c.ModelCallID)
-	} else {
-		add("gen_ai.tool.call.id", c.ID)
+	id := c.ModelCallID
+	if id == "" || len(id) > maxModelID {
+		id = c.ID
 	}
+	add("gen_ai.tool.call.id", id)
 	add("gen_ai.conversation.id", c.Run.Thread)
 	add("gen_ai.agent.id", c.Run.Agent.ID)
 	add("toold.run.id", c.Run.ID)

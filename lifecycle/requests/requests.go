@@ -134,7 +134,7 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 			return nil, err
 		}
 	}
-	known := map[string]bool{}
+	known, modelIDs := map[string]bool{}, 0
 	for i := range spec.Calls {
 		s, at := &spec.Calls[i], "calls["+strconv.Itoa(i)+"]"
 		err := m.CheckCall(s)
@@ -145,6 +145,9 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 			return nil, call.InvalidField(at+".run", "names another run or thread than the first call; a batch is one turn of one run")
 		case s.ID != "" && known[s.ID]:
 			return nil, call.InvalidField(at+".call_id", "%q is also the id of another call of the batch", s.ID)
+		}
+		if modelIDs += len(s.ModelCallID); modelIDs > call.MaxModelIDs {
+			return nil, call.InvalidField(at+".model_call_id", "has %d bytes; the model's ids of a batch may have at most %d bytes together", len(s.ModelCallID), call.MaxModelIDs)
 		}
 		known[s.ID] = true
 		parsed = append(parsed, call.Parse(s.Arguments))

@@ -40,6 +40,10 @@ func TestCheckBatch(t *testing.T) {
 			s.Calls[0].ID = strings.Repeat("a", 16)
 			s.Calls[1].ID = s.Calls[0].ID
 		}},
+		{"ids of the model", "", func(s *call.BatchSpec) { s.Calls[0].ModelCallID = strings.Repeat("m", call.MaxModelIDs) }},
+		{"ids of the model together", "calls[1].model_call_id", func(s *call.BatchSpec) {
+			s.Calls[0].ModelCallID, s.Calls[1].ModelCallID = strings.Repeat("m", call.MaxModelIDs), "m"
+		}},
 		{"declared", "", func(s *call.BatchSpec) { declare(&s.Calls[0], tool.FrontendPrefix+"x", "{}") }},
 		{"declared without a prefix", "calls[0].run.frontend_tools", func(s *call.BatchSpec) { declare(&s.Calls[0], "x", "{}") }},
 		{"declared without a schema", "calls[0].run.frontend_tools", func(s *call.BatchSpec) { declare(&s.Calls[0], tool.FrontendPrefix+"x", "") }},

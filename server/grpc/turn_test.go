@@ -2,6 +2,7 @@ package grpcserver_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
@@ -283,14 +285,50 @@ func TestGetTurnAtDeadline(t *testing.T) {
 	close(w.release)
 }
 
-// TestTurnLimits checks that ids of the model that are too long are refused: they occur in frames of every kind.
-func TestTurnLimits(t *testing.T) {
+// TestModelIDs checks that ids of the model of any length and shape are returned unchanged, and that only their total is limited.
+func TestModelIDs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
-	for _, c := range []string{toolCall(strings.Repeat("c", 4097), "echo", `{}`), `{"id":"c","type":"` + strings.Repeat("k", 257) + `"}`} {
-		_, err := w.turn("alice", aTurn(longID("turn"), c))
-		if status.Code(err) != codes.InvalidArgument {
-			t.Errorf("%v", err)
+	ids := []string{"", " ", "\n\x00\t", `"}],\`, "é👩‍💻", "../../etc", strings.Repeat("long ", 80_000)}
+	var calls []string
+	for _, id := range ids[1:] {
+		calls = append(calls, toolCall(strings.Trim(marshal(t, id), `"`), "echo", `{"text":"x"}`))
+	}
+	frames, err := w.turn("alice", aTurn(longID("turn"), calls...))
+	must(t, err)
+	members, all := frames[0].GetTurnStarted().GetCalls(), messages(t, frames)
+	for i, id := range ids[1:] {
+		var message struct {
+			ID string `json:"tool_call_id"`
+		}
+		must(t, json.Unmarshal([]byte(all[i]), &message))
+		if members[i].GetModelCallId() != id || message.ID != id {
+			t.Errorf("the id %.80q became %.80q and %.80q", id, members[i].GetModelCallId(), message.ID)
 		}
 	}
+	for i, id := range ids {
+		done, err := w.calls("alice").CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
+			CallId: longID(fmt.Sprintf("call-%d", i)), Tool: "echo", Arguments: `{"text":"x"}`, ModelCallId: id,
+		}, Wait: durationpb.New(time.Minute)})
+		must(t, err)
+		if got := done.GetCall().GetModelCallId(); got != id {
+			t.Errorf("the id %.80q became %.80q", id, got)
+		}
+	}
+	half := toolCall(strings.Repeat("c", call.MaxModelIDs/2+1), "echo", `{}`)
+	_, err = w.turn("alice", aTurn(longID("turn-2"), half, strings.Replace(half, `"c`, `"d`, 1)))
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "calls[1]") {
+		t.Errorf("%.200v", err)
+	}
+	_, err = w.turn("alice", aTurn(longID("turn-3"), `{"id":"c","type":"`+strings.Repeat("k", 257)+`"}`))
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("%v", err)
+	}
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	must(t, err)
+	return string(b)
 }

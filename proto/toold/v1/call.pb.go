@@ -401,7 +401,8 @@ type CallSpec struct {
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent means that the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
-	// The id that the model gave to the call, at most 256 bytes. toold stores and publishes it, and never interprets it.
+	// The id that the model gave to the call: any text of at most 512 KiB; those of a batch together have at most 512 KiB. toold stores and
+	// publishes it unchanged, and never interprets it.
 	ModelCallId string `protobuf:"bytes,5,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// For an absent field, the timeout of the tool applies, then that of the daemon.
 	Timeouts *Timeouts `protobuf:"bytes,6,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
