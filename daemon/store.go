@@ -16,8 +16,8 @@ import (
 )
 
 func storeCommand(a *cli.App) *cobra.Command {
-	c := &cobra.Command{Use: "store", Short: "Move a store to another place", Example: "  toold store copy data postgres://toold@db/toold", Args: cli.NoArgs}
-	c.AddCommand(storeCopyCommand(a))
+	c := &cobra.Command{Use: "store", Short: "Check a store, or move it to another place", Example: "  toold store check data\n  toold store copy data postgres://toold@db/toold", Args: cli.NoArgs}
+	c.AddCommand(storeCheckCommand(a), storeCopyCommand(a))
 	return c
 }
 

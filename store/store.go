@@ -200,6 +200,10 @@ type Identity struct {
 	Clean bool
 }
 
+// SchemaVersions are the schema version of a journal, and the latest version that this release knows. Opening a journal migrates it to the
+// latest version. Zero means a new journal.
+type SchemaVersions struct{ Found, Latest int }
+
 // Stats has the counters of a store since it was opened. A store may leave out some.
 type Stats struct {
 	Groups metric.Snapshot // changes in a transaction

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/toold-dev/toold/store"
 )
 
 // ErrNoStore means that a schema contains no store.
@@ -16,6 +19,48 @@ var ErrNoStore = errors.New("has no store")
 
 // StoreRows reads the tables of a journal row by row, as of one moment, for a copy into another store. No daemon may have the journal open.
 type StoreRows struct{ conn *pgx.Conn }
+
+// Inspect reports the schema version of the journal at a URL, and checks without changing it whether Open would accept that version. It fails
+// with [ErrNoStore], [ErrForeign] or [ErrNewer], and with [ErrInUse] when a daemon owns the journal. The versions are also valid with ErrNewer
+// and ErrInUse.
+func Inspect(ctx context.Context, url string) (v store.SchemaVersions, err error) {
+	files, err := fs.Glob(schema, "schema/*.sql")
+	if err != nil {
+		return v, err
+	}
+	v.Latest = len(files)
+	target, err := parse(url, time.Second)
+	if err != nil {
+		return v, err
+	}
+	conn, err := target.connect(ctx, func(map[string]string) {})
+	if err != nil {
+		return v, err
+	}
+	defer closeConn(conn)
+	if err := refuseMissing(ctx, conn, target); err != nil {
+		return v, fmt.Errorf("%s: %w", target, err)
+	}
+	if err := conn.QueryRow(ctx, "SELECT version FROM toold_journal").Scan(&v.Found); err != nil {
+		return v, fmt.Errorf("%s: %w", target, wrapError(err))
+	}
+	if err := checkVersion(v.Found, v.Latest); err != nil {
+		return v, fmt.Errorf("%s: %w", target, err)
+	}
+	return v, lock(ctx, conn, target)
+}
+
+// refuseMissing fails when the schema of the target has no journal.
+func refuseMissing(ctx context.Context, conn *pgx.Conn, target *target) error {
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", target.schema+".toold_journal").Scan(&there); err != nil {
+		return wrapError(err)
+	}
+	if !there {
+		return ErrNoStore
+	}
+	return nil
+}
 
 // OpenRows opens the journal at a URL. The caller closes it.
 func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
@@ -36,12 +81,8 @@ func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 			err = fmt.Errorf("%s: %w", target, err)
 		}
 	}()
-	var there bool
-	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", target.schema+".toold_journal").Scan(&there); err != nil {
-		return nil, wrapError(err)
-	}
-	if !there {
-		return nil, ErrNoStore
+	if err := refuseMissing(ctx, conn, target); err != nil {
+		return nil, err
 	}
 	if err := lock(ctx, conn, target); err != nil {
 		return nil, err

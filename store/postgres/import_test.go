@@ -233,6 +233,9 @@ func TestCopyThereAndBack(t *testing.T) {
 	if _, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrNoStore) {
 		t.Errorf("OpenRows of an empty schema = %v, want ErrNoStore", err)
 	}
+	if _, err := postgres.Inspect(ctx, url); !errors.Is(err, postgres.ErrNoStore) {
+		t.Errorf("Inspect of an empty schema = %v, want ErrNoStore", err)
+	}
 	into(url, first)
 	s := open(t, postgres.Config{URL: url})
 	if diff := cmp.Diff(want, look(t, s)); diff != "" {
@@ -241,8 +244,14 @@ func TestCopyThereAndBack(t *testing.T) {
 	if tables, err := postgres.OpenRows(ctx, url); !errors.Is(err, postgres.ErrInUse) {
 		t.Errorf("OpenRows of a store in use = %v, %v", tables, err)
 	}
+	if v, err := postgres.Inspect(ctx, url); !errors.Is(err, postgres.ErrInUse) || v.Found == 0 || v.Found != v.Latest {
+		t.Errorf("Inspect of a store in use = %v, %v", v, err)
+	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if v, err := postgres.Inspect(ctx, url); err != nil || v.Found != v.Latest {
+		t.Errorf("Inspect of a closed store = %v, %v", v, err)
 	}
 	tables, err := postgres.OpenRows(ctx, url)
 	if err != nil {

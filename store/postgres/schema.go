@@ -33,13 +33,8 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 		if err != nil {
 			return err
 		}
-		switch {
-		case version < 0:
-			return fmt.Errorf("%w: version %d in toold_journal", ErrForeign, version)
-		case version > len(files):
-			return fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, len(files))
-		case version == len(files):
-			return nil
+		if err := checkVersion(version, len(files)); err != nil || version == len(files) {
+			return err
 		}
 		for _, file := range files[version:] {
 			text, err := fs.ReadFile(schemas, file)
@@ -60,6 +55,17 @@ func migrate(ctx context.Context, conn *pgx.Conn, name string, schemas fs.FS, po
 		return err
 	}
 	return wrapError(err)
+}
+
+// checkVersion fails when this release cannot migrate a journal of the version to the latest one.
+func checkVersion(version, latest int) error {
+	switch {
+	case version < 0:
+		return fmt.Errorf("%w: version %d in toold_journal", ErrForeign, version)
+	case version > latest:
+		return fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, latest)
+	}
+	return nil
 }
 
 // schemaVersion returns the version of the journal in a schema, and creates the schema when it does not exist. Version 0 is a new journal.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -60,14 +61,30 @@ func (f *files) prepare() error {
 	if err := file.Chmod(0o600); err != nil {
 		return err
 	}
-	var header [72]byte
-	switch _, err := io.ReadFull(file, header[:]); {
-	case errors.Is(err, io.EOF):
-		return nil // The file is new.
-	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
+	return f.refuseForeign()
+}
+
+// readHeader returns the first bytes of a database, and how many of them the file has.
+func readHeader(path string) (header [72]byte, n int, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return header, 0, err
+	}
+	defer file.Close()
+	n, err = io.ReadFull(file, header[:])
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
+	}
+	return header, n, err
+}
+
+// refuseForeign refuses a file that is not a journal. It accepts an empty file.
+func (f *files) refuseForeign() error {
+	header, n, err := readHeader(f.database)
+	if err != nil || n == 0 {
 		return err
 	}
-	id := uint32(header[68])<<24 | uint32(header[69])<<16 | uint32(header[70])<<8 | uint32(header[71])
+	id := binary.BigEndian.Uint32(header[68:])
 	// With application id 0, the file can be a journal in two cases. First: its first transaction may still be in the write-ahead log.
 	// Second: the power may have failed while the first page was written; SQLite's rollback journal then restores the page. migrate checks
 	// the id again later.

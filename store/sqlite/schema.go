@@ -25,28 +25,38 @@ var ErrNewer = errors.New("journal has the schema of a newer toold")
 //go:embed schema/*.sql
 var schema embed.FS
 
-// migrate applies the missing schema files in one transaction. A new database costs one sync. There is no downgrade.
-func migrate(conn *sqlite.Conn, schemas fs.FS) error {
-	var id, version int64
-	err := pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
+// schemaVersion returns the number of schema files that a database has; 0 is a new database. It fails when the database is not a journal, or
+// has more than the latest schema file.
+func schemaVersion(conn *sqlite.Conn, latest int64) (version int64, err error) {
+	var id int64
+	err = pragma(conn, "application_id", func(st *sqlite.Stmt) { id = st.ColumnInt64(0) })
 	if err == nil {
 		err = pragma(conn, "user_version", func(st *sqlite.Stmt) { version = st.ColumnInt64(0) })
 	}
 	if err != nil {
-		return mapError(err)
+		return 0, mapError(err)
 	}
+	switch {
+	case id != applicationID && (id != 0 || version != 0):
+		return version, fmt.Errorf("%w: application id %#x", ErrForeign, id)
+	case version < 0 || version == 0 && id == applicationID:
+		return version, fmt.Errorf("%w: user_version %d in the header of the database", store.ErrCorrupt, version)
+	case version > latest:
+		return version, fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, latest)
+	}
+	return version, nil
+}
+
+// migrate applies the missing schema files in one transaction. A new database costs one sync. There is no downgrade.
+func migrate(conn *sqlite.Conn, schemas fs.FS) error {
 	names, err := fs.Glob(schemas, "schema/*.sql")
 	if err != nil {
 		return err
 	}
 	latest := int64(len(names))
-	switch {
-	case id != applicationID && (id != 0 || version != 0):
-		return fmt.Errorf("%w: application id %#x", ErrForeign, id)
-	case version < 0 || version == 0 && id == applicationID:
-		return fmt.Errorf("%w: user_version %d in the header of the database", store.ErrCorrupt, version)
-	case version > latest:
-		return fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, version, latest)
+	version, err := schemaVersion(conn, latest)
+	if err != nil {
+		return err
 	}
 	if version == latest {
 		return nil
