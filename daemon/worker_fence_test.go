@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"net"
 	"os"
 	"testing"
@@ -16,7 +17,12 @@ import (
 // began the work.
 type twoOwners struct {
 	tooldv1.UnimplementedWorkerServiceServer
+	tooldv1.UnimplementedAdminServiceServer
 	began chan bool
+}
+
+func (o *twoOwners) GetInfo(context.Context, *tooldv1.GetInfoRequest) (*tooldv1.GetInfoResponse, error) {
+	return &tooldv1.GetInfoResponse{Version: "unknown"}, nil
 }
 
 var ownersWork = []struct {
@@ -71,6 +77,7 @@ func TestT126WorkersRefuseAFencedOwner(t *testing.T) {
 		owners := &twoOwners{began: make(chan bool, len(ownersWork))}
 		srv := grpc.NewServer()
 		tooldv1.RegisterWorkerServiceServer(srv, owners)
+		tooldv1.RegisterAdminServiceServer(srv, owners)
 		served := make(chan error, 1)
 		go func() { served <- srv.Serve(lis) }()
 		t.Cleanup(func() {

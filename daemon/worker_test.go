@@ -194,8 +194,12 @@ func languages() []language {
 			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_client.js", address) },
 			func(t *testing.T, address string) *exec.Cmd { return typescriptSDK(t, "transcript_agent.js", address) },
 			func(t *testing.T) *exec.Cmd {
+				needNode(t, "../turn/providers/node_modules", "scripts/providers.sh")
 				cmd := typescriptSDK(t, "")
-				cmd.Args = []string{"node", "--test", "../sdk/typescript/dist/tests/digest.test.js", "../sdk/typescript/dist/tests/channel.test.js"}
+				cmd.Args = []string{"node", "--test"}
+				for _, file := range []string{"digest", "channel", "client"} {
+					cmd.Args = append(cmd.Args, "../sdk/typescript/dist/tests/"+file+".test.js")
+				}
 				return cmd
 			},
 		},

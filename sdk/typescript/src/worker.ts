@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, durationMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError, createClient, type Client as RpcClient } from "@connectrpc/connect";
+import { Code, createClient, type Client as RpcClient } from "@connectrpc/connect";
 import {
   AssessmentSchema, DescriptionSchema, Mutability, Safety, Tier, type Assessment, type Description,
 } from "../gen/toold/v1/assessment_pb.js";
@@ -15,6 +15,8 @@ import {
   type WorkerCall, type WorkerAnswer, type WorkerInput, type WorkerQuestion, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
 import { connect, type TLS } from "./channel.js";
+import { TooldError } from "./errors.js";
+import { checkVersion } from "./version.js";
 
 /** The size limit of a message in bytes. A larger message would break the connection, and again each time it is repeated. */
 const maxMessage = (4 << 20) - 1024;
@@ -200,24 +202,27 @@ export class Worker {
     this.wake();
   }
 
-  /** Serves until stop(). It throws a ConnectError when the daemon will never accept the worker. */
+  /** Serves until stop(). It throws a TooldError when the daemon will never accept the worker. */
   async run(): Promise<void> {
     const channel = connect(this.options.address ?? "127.0.0.1:7130", this.options.token ?? "", this.options.tls);
     try {
-      await this.serve(createClient(WorkerService, channel.transport));
+      await this.serve(createClient(WorkerService, channel.transport), () => checkVersion(channel.transport));
     } finally {
       channel.close();
     }
   }
 
-  private async serve(client: RpcClient<typeof WorkerService>): Promise<void> {
+  private async serve(client: RpcClient<typeof WorkerService>, check: () => Promise<void>): Promise<void> {
+    let checked = false;
     for (let pause = 100; ; pause = Math.min(2 * pause, 5000)) {
       const began = performance.now();
       try {
+        if (!checked) await check();
+        checked = true;
         if (await this.connection(client)) break;
       } catch (e) {
-        const error = ConnectError.from(e);
-        if ([Code.InvalidArgument, Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented].includes(error.code)) throw error;
+        const error = TooldError.from(e);
+        if (error.reason === "VERSION_MISMATCH" || [Code.InvalidArgument, Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented].includes(error.code)) throw error;
         this.log("connection lost: " + error.message);
       }
       for (const job of this.jobs.values()) job.wait(this.lease);

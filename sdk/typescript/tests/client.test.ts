@@ -1,0 +1,195 @@
+/** Tests of errors, retries, signals, the check of the version, toolsets and the inbox, with a server that answers as a test says. */
+import assert from "node:assert/strict";
+import * as http2 from "node:http2";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.js";
+import { AdminService } from "../gen/toold/v1/admin_service_pb.js";
+import { CallStatus } from "../gen/toold/v1/call_pb.js";
+import { CallService, ExecuteTurnResponseSchema } from "../gen/toold/v1/call_service_pb.js";
+import { FrameSchema } from "../gen/toold/v1/event_pb.js";
+import { NotHandledSchema, TurnCallSchema } from "../gen/toold/v1/turn_pb.js";
+import { ToolService, type ExportToolsRequest } from "../gen/toold/v1/tool_service_pb.js";
+import { Client, newTurnId, TooldError, TurnResult, Worker, type Provider } from "../src/index.js";
+import { mismatch } from "../src/version.js";
+
+/** Runs a test with a client of a server. A null as version is a server without AdminService. */
+async function serve(calls: Partial<ServiceImpl<typeof CallService>>, tools: Partial<ServiceImpl<typeof ToolService>>, run: (client: Client, address: string) => Promise<void>, version: string | null = "0.1.0") {
+  const server = http2.createServer(connectNodeAdapter({
+    routes: (router) => {
+      if (version !== null) router.service(AdminService, { getInfo: () => ({ version }) });
+      router.service(CallService, calls).service(ToolService, tools);
+    },
+  }));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`, client = new Client(address);
+  try {
+    await run(client, address);
+  } finally {
+    client.close();
+    server.close();
+  }
+}
+
+const refused = (code: Code, reason: string, retryAfterMs?: number) => new ConnectError("refused", code, undefined, [
+  { desc: ErrorInfoSchema, value: { reason, domain: "toold", metadata: { run_id: "r1" } } },
+  { desc: BadRequestSchema, value: { fieldViolations: [{ field: "spec.tool", description: "is required" }] } },
+  ...(retryAfterMs === undefined ? [] : [{ desc: RetryInfoSchema, value: { retryDelay: durationFromMs(retryAfterMs) } }]),
+]);
+const fails = (code: Code, reason = "") => (e: unknown) => e instanceof TooldError && e.code === code && e.reason === reason;
+const ended = (callId: string) => ({ call: { callId, status: CallStatus.SUCCEEDED } });
+
+test("versions", async () => {
+  for (const [daemon, fits] of [["0.1.0", true], ["v0.9.3-4-gabc", true], ["0.0.9", false], ["1.0.0", false], ["unknown", true], ["1234567", true]] as const) {
+    assert.equal(mismatch(daemon, "0.1.0") === "", fits, daemon);
+  }
+  assert.match(mismatch("1.9.0", "2.0.0"), /daemon to 2/);
+  const answers = { getCall: () => ended("a") };
+  await serve(answers, {}, (client) => assert.rejects(client.get("a"), (e) => fails(Code.FailedPrecondition, "VERSION_MISMATCH")(e) && /1\.2\.3.*0\.1\.0/.test((e as Error).message)), "1.2.3");
+  await serve(answers, {}, (client) => assert.rejects(client.get("a"), fails(Code.Unimplemented, "NOT_TOOLD")), null);
+  await serve(answers, {}, async (client) => assert.equal((await client.get("a")).callId, "a"), "unknown");
+});
+
+test("a worker checks the version", async () => {
+  await serve({}, {}, async (_, address) => {
+    await assert.rejects(new Worker({ pool: "p", address, log: () => {} }).run(), fails(Code.FailedPrecondition, "VERSION_MISMATCH"));
+  }, "1.2.3");
+});
+
+test("errors and retries", async () => {
+  const ids: string[] = [];
+  const errors = [refused(Code.ResourceExhausted, "QUEUE_FULL", 1), new ConnectError("gone", Code.Unavailable)];
+  await serve({
+    callTool: ({ spec }) => {
+      ids.push(spec!.callId);
+      const error = errors.shift();
+      if (error) throw error;
+      return ended(spec!.callId);
+    },
+    getCall: () => { throw refused(Code.ResourceExhausted, "RULES_FULL"); },
+    describeCall: () => { throw refused(Code.FailedPrecondition, "RUN_BLOCKED"); },
+  }, {}, async (client) => {
+    const { callId } = await client.call("read");
+    assert.deepEqual(ids, [callId, callId, callId]);
+    await assert.rejects(client.get("a"), fails(Code.ResourceExhausted, "RULES_FULL")); // no RetryInfo
+    await assert.rejects(client.describe("read"), (e) => {
+      assert.ok(fails(Code.FailedPrecondition, "RUN_BLOCKED")(e));
+      const { message, metadata, fields, hint } = e as TooldError;
+      assert.deepEqual([message, metadata, fields], ["refused", { run_id: "r1" }, { "spec.tool": "is required" }]);
+      assert.match(hint, /EndRun/);
+      return true;
+    });
+  });
+});
+
+test("signals and time limits", async () => {
+  let gone = 0;
+  const hang = (signal: AbortSignal) => new Promise<never>((_, reject) => signal.addEventListener("abort", () => { gone++; reject(signal.reason); }));
+  async function* frames(_: unknown, c: { signal: AbortSignal }) {
+    yield { frame: { cursor: "1", control: { case: "caughtUp", value: {} } } } as const;
+    await hang(c.signal);
+  }
+  await serve({
+    callTool: (_, c) => hang(c.signal), getCall: (_, c) => hang(c.signal), listCalls: (_, c) => hang(c.signal), describeCall: (_, c) => hang(c.signal),
+    cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), executeTurn: frames, getTurn: frames, executeTool: frames, watchCalls: frames,
+  }, { exportTools: ({ ifRevision }, c) => (ifRevision ? hang(c.signal) : { tools: "[]", revision: "1" }) }, async (client) => {
+    const toolset = await client.toolset("openai"), turn = toolset.turn({}, { turnId: newTurnId() });
+    type Options = { signal?: AbortSignal; timeoutMs?: number };
+    const all = async (items: AsyncIterable<unknown>) => { for await (const _ of items); };
+    const methods: Record<string, (o: Options) => Promise<unknown>> = {
+      call: (o) => client.call("read", {}, o), get: (o) => client.get("a", o), cancel: (o) => client.cancel("a", "", 0, o), describe: (o) => client.describe("a", {}, o),
+      waiting: (o) => all(client.waiting({}, o)), inbox: (o) => all(client.inbox({}, o)), execute: (o) => all(client.execute("read", {}, o)),
+      watch: (o) => all(client.watch({ selector: { case: "callId", value: "a" } }, o)), refresh: (o) => toolset.refresh(o), run: (o) => turn.run(o),
+      turn_get: (o) => turn.get(o), turn_cancel: (o) => turn.cancel("", o),
+    };
+    for (const [name, method] of Object.entries(methods)) {
+      await assert.rejects(method({ timeoutMs: 5 }), fails(Code.DeadlineExceeded), name);
+      const abort = new AbortController(), ran = method({ signal: abort.signal });
+      setImmediate(() => abort.abort());
+      await assert.rejects(ran, fails(Code.Canceled), name);
+      await assert.rejects(method({ signal: AbortSignal.abort() }), fails(Code.Canceled), name);
+    }
+    const before = gone;
+    for await (const _ of client.watch({ selector: { case: "callId", value: "a" } })) break;
+    while (gone === before) await new Promise(setImmediate); // the server sees that nobody reads the stream any more
+  });
+});
+
+test("toolsets", async () => {
+  const requests: ExportToolsRequest[] = [];
+  const page = (names: string, revision: string, nextPageToken = "") => ({ tools: JSON.stringify([...names].map((name) => ({ name }))), guidance: names, revision, nextPageToken });
+  const answers = [page("a", "1", "p"), page("c", "2"), page("b", "2", "q"), page("c", "2"), { notModified: true, revision: "2" }, page("d", "3")];
+  const result = { data: '{"tools":[{"id":"far"},{"id":"away"}]}' };
+  await serve({
+    async *executeTurn({ cursor }) {
+      const frame = (frame: MessageInitShape<typeof FrameSchema>) => create(ExecuteTurnResponseSchema, { frame });
+      yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }] } } });
+      if (!cursor) yield frame({ cursor: "1", events: [{ callId: "s", event: { case: "finished", value: { result } } }] });
+      yield frame({ control: { case: "turnMessage", value: { part: '{"role":' } } });
+      if (!cursor) throw new ConnectError("cut", Code.Unavailable);
+      yield frame({ control: { case: "turnMessage", value: { part: '"tool"}', last: true } } });
+      yield frame({ control: { case: "turnFinished", value: {} } });
+    },
+  }, { exportTools: (r) => { requests.push(r); return answers.shift()!; } }, async (client) => {
+    const toolset = await client.toolset("openai", { allow: ["x*"], maxTools: 8, query: "colours" });
+    assert.deepEqual([toolset.tools, toolset.guidance, toolset.revision], [[{ name: "b" }, { name: "c" }], "b\n\nc", "2"]);
+    assert.equal(await toolset.refresh(), false);
+    const turn = toolset.turn({}, { turnId: newTurnId(), runId: "r" });
+    assert.deepEqual(turn.spec.run?.agent?.tools?.allow, ["x*"]);
+    const events: string[] = [];
+    assert.deepEqual((await turn.run({ onEvent: (e) => events.push(e.callId) })).messages, [{ role: "tool" }]);
+    assert.deepEqual(events, ["s"]);
+    assert.equal(await toolset.refresh(), true);
+    assert.deepEqual(toolset.tools, [{ name: "d" }]);
+    const last = requests.at(-1)!;
+    assert.deepEqual([last.include, last.maxTools, last.query, last.ifRevision], [["far", "away"], 8, "colours", "2"]);
+    assert.throws(() => toolset.turn({}, {} as any), /turnId is required/);
+    await assert.rejects(client.toolset("anthropic", { strict: true }), RangeError);
+    await assert.rejects(client.toolset("claude" as Provider), RangeError);
+  });
+});
+
+test("own answers are merged by position", () => {
+  const calls = [0, 2].map((index) => create(TurnCallSchema, { index })), own = [1, 3].map((index) => create(NotHandledSchema, { index }));
+  const result = (provider: Provider, messages: unknown[], of = calls) => new TurnResult(provider, messages, [], own, false, of);
+  assert.deepEqual(result("openai", ["a", "b", "image"]).merge(["x", "y"]), ["a", "x", "b", "y", "image"]);
+  assert.deepEqual(result("gemini", [{ role: "user", parts: ["a", "b"] }]).merge(["x", "y"]), [{ role: "user", parts: ["a", "x", "b", "y"] }]);
+  assert.deepEqual(result("anthropic", [], []).merge(["x", "y"]), [{ role: "user", content: ["x", "y"] }]);
+  assert.throws(() => result("openai", ["a", "b"]).merge(["x"]), RangeError);
+  assert.throws(() => result("openai", []).merge(["x", "y"]), /calls are open/);
+});
+
+test("the AI SDK takes the tools", async () => {
+  const inputSchema = { type: "object", properties: { name: { type: "string" } } };
+  await serve({}, { exportTools: () => ({ tools: JSON.stringify([{ name: "greet", description: "Greets.", inputSchema }]), revision: "1" }) }, async (client) => {
+    const { tools } = await client.toolset("ai-sdk");
+    for (const [file, specificationVersion] of [["ai/dist/index.js", "v4"], ["ai6/dist/index.mjs", "v3"]] as const) {
+      const { generateText } = await import(new URL("../../../../turn/providers/node_modules/" + file, import.meta.url).href);
+      let sent: unknown;
+      const tokens = { total: 0 };
+      const doGenerate = async (o: { tools: unknown }) => {
+        sent = o.tools;
+        return { content: [{ type: "tool-call", toolCallId: "c1", toolName: "greet", input: '{"name":"Ada"}' }], finishReason: { unified: "tool-calls" }, usage: { inputTokens: tokens, outputTokens: tokens }, warnings: [] };
+      };
+      const { response } = await generateText({ model: { specificationVersion, provider: "none", modelId: "m", supportedUrls: {}, doGenerate }, prompt: "hi", tools, maxRetries: 0 });
+      assert.deepEqual(JSON.parse(JSON.stringify(sent)), [{ type: "function", name: "greet", description: "Greets.", inputSchema }]);
+      assert.deepEqual(JSON.parse(JSON.stringify(response.messages)), [{ role: "assistant", content: [{ type: "tool-call", toolCallId: "c1", toolName: "greet", input: { name: "Ada" } }] }]); // the message of a turn
+    }
+  });
+});
+
+test("an approver's inbox", async () => {
+  const lists = [["a"], ["a", "b"], ["b"], ["a"]];
+  await serve({
+    watchCalls: () => { throw refused(Code.PermissionDenied, "ROLE_REQUIRED"); },
+    listCalls: () => ({ calls: (lists.shift() ?? []).map((callId) => ({ callId, suspension: { suspensionId: callId } })) }),
+  }, {}, async (client) => {
+    const ids: string[] = [];
+    for await (const call of client.inbox({}, { pollMs: 1 })) if (ids.push(call.callId) === 3) break;
+    assert.deepEqual(ids, ["a", "b", "a"]);
+  });
+});
