@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -69,6 +70,17 @@ func testWorker(address, token string) *worker.Worker {
 		c.Output("stdout", []byte("printed\n"))
 		err := c.SaveCheckpoint(ctx, []byte("kept"))
 		return map[string]any{"caller": c.GetCaller().GetSubject(), "run": c.GetRun().GetRunId(), "key": len(c.GetIdempotencyKey())}, err
+	})
+	worker.Add(w, worker.Tool{ID: "steps", Observe: true}, func(_ context.Context, c *worker.Call, _ testArgs) (any, error) {
+		c.ReportProgress(&tooldv1.Progress{Status: tooldv1.ProgressStatus_PROGRESS_STATUS_PENDING, Message: "queued"})
+		c.ReportProgress(&tooldv1.Progress{Fraction: 0.25, Loaded: 1, Total: 4})
+		c.ReportProgress(&tooldv1.Progress{Status: tooldv1.ProgressStatus_PROGRESS_STATUS_DONE, Fraction: 1, Loaded: 4, Total: 4})
+		c.ReportProgress(&tooldv1.Progress{Status: tooldv1.ProgressStatus_PROGRESS_STATUS_FAILED, Message: "no paint"})
+		c.ReportProgress(&tooldv1.Progress{Status: tooldv1.ProgressStatus_PROGRESS_STATUS_CANCELLED})
+		c.Progress(math.NaN(), "")
+		c.ReportProgress(&tooldv1.Progress{Loaded: -1})
+		c.ReportProgress(&tooldv1.Progress{Status: 99})
+		return nil, nil
 	})
 	worker.Add(w, worker.Tool{ID: "asks", Observe: true}, func(_ context.Context, c *worker.Call, _ testArgs) (string, error) {
 		var colour string
@@ -309,6 +321,7 @@ func awaitLines(t *testing.T, file string, n int) []string {
 type played struct {
 	About, Tool, Status, Executed, Code, Reason, Message, Events string
 	Arguments, Data, Answer                                      json.RawMessage
+	Progress                                                     []string `json:",omitempty"` // status, fraction, amounts and message of each report
 	Input                                                        []string `json:",omitempty"` // input that is sent while the call runs, followed by the end of input
 }
 
@@ -333,7 +346,7 @@ func (p *proc) play(t *testing.T, want *played) {
 		Tool: want.Tool, Arguments: string(want.Arguments), Run: &tooldv1.Run{RunId: "r1"},
 	}})
 	must(t, err)
-	var told []string
+	var told, progress []string
 	var id, suspension string
 	var typing sync.WaitGroup
 	for f, err := stream.Recv(); err == nil; f, err = stream.Recv() {
@@ -341,6 +354,9 @@ func (p *proc) play(t *testing.T, want *played) {
 			id = e.GetCallId()
 			if e.GetAttemptStarted() != nil && want.Input != nil {
 				typing.Go(func() { p.types(t, id, want.Input...) })
+			}
+			if p := e.GetProgress(); p != nil {
+				progress = append(progress, fmt.Sprintf("%s %v %d/%d %s", strings.TrimPrefix(p.GetStatus().String(), "PROGRESS_STATUS_"), p.GetFraction(), p.GetLoaded(), p.GetTotal(), p.GetMessage()))
 			}
 			suspension = e.GetSuspended().GetSuspension().GetSuspensionId()
 			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
@@ -374,6 +390,9 @@ func (p *proc) play(t *testing.T, want *played) {
 	}
 	if want.Events != "" {
 		got.Events = strings.Join(told, " ")
+	}
+	if want.Progress != nil {
+		got.Progress = progress
 	}
 	if want.Data != nil {
 		got.Data = json.RawMessage(r.GetData())
@@ -529,7 +548,7 @@ func TestWorkerSources(t *testing.T) {
 		return nil
 	}
 	w := p.worker(languages()[0], p.ready.TCP, p.token())
-	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 19 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
+	if s := source(); s.GetState() != tooldv1.SourceState_SOURCE_STATE_READY || s.GetTools() != 20 || !strings.HasPrefix(s.GetServer(), "1 worker: ") {
 		t.Errorf("served: %v", s)
 	}
 	must(t, w.Process.Signal(syscall.SIGTERM))

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -108,6 +109,19 @@ const (
 	ProgressFailed    ProgressStatus = "failed"
 	ProgressCancelled ProgressStatus = "cancelled"
 )
+
+// Check returns an error that says which value a client would not understand. An empty status is not accepted.
+func (p *Progress) Check() error {
+	switch p.Status {
+	case ProgressPending, ProgressRunning, ProgressDone, ProgressFailed, ProgressCancelled:
+	default:
+		return fmt.Errorf("progress: status %q is not pending, running, done, failed or cancelled", p.Status)
+	}
+	if !(p.Fraction >= 0 && p.Fraction <= 1) || p.Loaded < 0 || p.Total < 0 {
+		return errors.New("progress: fraction must be between 0 and 1, and amounts must not be negative")
+	}
+	return nil
+}
 
 // ErrNoReporter means that a call has no reporter to store data.
 var ErrNoReporter = errors.New("call has no reporter")

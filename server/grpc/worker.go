@@ -181,7 +181,9 @@ func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	}
 	switch m := r.GetReport().(type) {
 	case *tooldv1.WorkerReport_Progress:
-		_ = to.Progress(translate.ToProgress(m.Progress))
+		if p := translate.ToProgress(m.Progress); p.Check() == nil {
+			_ = to.Progress(p)
+		}
 	case *tooldv1.WorkerReport_ActivitySnapshot:
 		a := m.ActivitySnapshot
 		if validJSON(a.GetContent()) {

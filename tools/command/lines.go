@@ -155,13 +155,7 @@ func checkProgress(p *tool.Progress) error {
 	if p.Status == "" {
 		p.Status = tool.ProgressRunning
 	}
-	if !slices.Contains([]tool.ProgressStatus{tool.ProgressPending, tool.ProgressRunning, tool.ProgressDone, tool.ProgressFailed, tool.ProgressCancelled}, p.Status) {
-		return fmt.Errorf("progress: status %q is not pending, running, done, failed or cancelled", p.Status)
-	}
-	if p.Fraction < 0 || p.Fraction > 1 || p.Loaded < 0 || p.Total < 0 {
-		return errors.New("progress: fraction must be between 0 and 1, and amounts must not be negative")
-	}
-	return nil
+	return p.Check()
 }
 
 const (

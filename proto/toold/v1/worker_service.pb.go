@@ -1808,7 +1808,7 @@ type isWorkerReport_Report interface {
 }
 
 type WorkerReport_Progress struct {
-	// How far the tool is.
+	// How far the tool is. A progress without a status, with a fraction outside 0 to 1 or with a negative amount is dropped.
 	Progress *Progress `protobuf:"bytes,3,opt,name=progress,proto3,oneof"`
 }
 

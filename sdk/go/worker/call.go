@@ -1,8 +1,10 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -28,11 +30,25 @@ func (c *Call) report(r *tooldv1.WorkerReport) {
 	c.job.say(c.job.ctx, m)
 }
 
-// Progress reports how far the tool has come. fraction is from 0 to 1.
+// Progress reports how far the running tool has come. fraction is from 0 to 1; 0 means unknown.
 func (c *Call) Progress(fraction float64, message string) {
-	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Progress{Progress: &tooldv1.Progress{
-		Status: tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING, Fraction: fraction, Message: readable(message),
-	}}})
+	c.ReportProgress(&tooldv1.Progress{Fraction: fraction, Message: message})
+}
+
+// ReportProgress reports how far the tool has come, with each status and as a fraction or as amounts. Without a status, the tool is running.
+// A report with a fraction outside 0 to 1 or with a negative amount is logged and not sent.
+func (c *Call) ReportProgress(p *tooldv1.Progress) {
+	sent := &tooldv1.Progress{
+		Status:   cmp.Or(p.GetStatus(), tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING),
+		Fraction: p.GetFraction(), Message: readable(p.GetMessage()), Loaded: p.GetLoaded(), Total: p.GetTotal(),
+	}
+	if !(sent.Fraction >= 0 && sent.Fraction <= 1) || sent.Loaded < 0 || sent.Total < 0 {
+		if c.job != nil {
+			c.job.w.cfg.Log(fmt.Sprintf("report not sent: progress of %v, %d of %d", sent.Fraction, sent.Loaded, sent.Total))
+		}
+		return
+	}
+	c.report(&tooldv1.WorkerReport{Report: &tooldv1.WorkerReport_Progress{Progress: sent}})
 }
 
 // Activity replaces the content of an activity. It panics when content cannot be marshalled to JSON.

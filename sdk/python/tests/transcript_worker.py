@@ -39,6 +39,21 @@ def tells(call):
 
 
 @worker.tool(observe=True)
+def steps(call):
+    call.progress(message="queued", status="pending")
+    call.progress(0.25, loaded=1, total=4)
+    call.progress(1, loaded=4, total=4, status="done")
+    call.progress(message="no paint", status="failed")
+    call.progress(status="cancelled")
+    for wrong in ({"status": "lost"}, {"fraction": 2}, {"fraction": float("nan")}, {"loaded": -1}):
+        try:
+            call.progress(**wrong)
+            raise Fail(f"{wrong} was accepted")
+        except ValueError:
+            pass
+
+
+@worker.tool(observe=True)
 def asks(call):
     if call.resumed:
         return "painted " + call.answer

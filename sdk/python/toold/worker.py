@@ -38,6 +38,8 @@ from .v1 import worker_service_pb2_grpc as rpc
 
 MAX_MESSAGE = (4 << 20) - 1024  # bytes; a larger message would break the connection, and again each time it is repeated
 
+PROGRESS = {s: event.ProgressStatus.Value("PROGRESS_STATUS_" + s.upper()) for s in ("pending", "running", "done", "failed", "cancelled")}
+
 
 def readable(text):
     """Replaces unpaired surrogates, which cannot be encoded as UTF-8."""
@@ -134,9 +136,15 @@ class Call:
                 return json.loads(d.value)
         return None
 
-    def progress(self, fraction=0.0, message="", loaded=0, total=0):
+    def progress(self, fraction=0.0, message="", loaded=0, total=0, status="running"):
+        """Reports how far the tool is, as a fraction from 0 to 1 or as amounts in a unit that the tool chooses. 0 means unknown. status is
+        pending, running, done, failed or cancelled; it is not the status of the call."""
+        if status not in PROGRESS:
+            raise ValueError(f"status is {status!r}; want one of {', '.join(PROGRESS)}")
+        if not 0 <= fraction <= 1 or loaded < 0 or total < 0:
+            raise ValueError("fraction must be between 0 and 1, and loaded and total must not be negative")
         self._report(progress=event.Progress(
-            status=event.PROGRESS_STATUS_RUNNING, fraction=fraction, message=readable(message), loaded=loaded, total=total))
+            status=PROGRESS[status], fraction=fraction, message=readable(message), loaded=loaded, total=total))
 
     def activity(self, id, type, content):
         self._report(activity_snapshot=event.ActivitySnapshot(activity_id=id, activity_type=type, content=json.dumps(content)))

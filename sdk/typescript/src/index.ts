@@ -4,7 +4,7 @@ export { Client, DigestMismatch } from "./client.js";
 export { TooldError } from "./errors.js";
 export { newTurnId, Toolset, Turn, TurnResult } from "./toolset.js";
 export { Call, CallCancelled, Continue, Fail, NoInput, NoOperation, NotRun, Question, Worker } from "./worker.js";
-export type { Effects, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";
+export type { Effects, ProgressOptions, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";
 export type { TLS } from "./channel.js";
 export type { ClientOptions, Described, SpecOptions, WaitingFilter } from "./client.js";
 export type { Reason } from "./errors.js";

@@ -21,6 +21,13 @@ import { checkVersion } from "./version.js";
 /** The size limit of a message in bytes. A larger message would break the connection, and again each time it is repeated. */
 const maxMessage = (4 << 20) - 1024;
 
+/** What Call.progress reports in addition to a fraction and a text. */
+export interface ProgressOptions { status?: "pending" | "running" | "done" | "failed" | "cancelled"; loaded?: number; total?: number }
+
+const progressStatus = {
+  pending: ProgressStatus.PENDING, running: ProgressStatus.RUNNING, done: ProgressStatus.DONE, failed: ProgressStatus.FAILED, cancelled: ProgressStatus.CANCELLED,
+};
+
 /** The number of unsent messages above which Call.flushed waits. */
 const maxWaiting = 256;
 
@@ -499,8 +506,17 @@ export class Call {
     return found && JSON.parse(found.value);
   }
 
-  progress(fraction: number, message = ""): void {
-    this.job?.report({ case: "progress", value: { $typeName: "toold.v1.Progress", status: ProgressStatus.RUNNING, fraction, message: readable(message), loaded: 0n, total: 0n } });
+  /**
+   * Reports how far the tool is, as a fraction from 0 to 1 or as amounts in a unit that the tool chooses. 0 means unknown. The status is not the
+   * status of the call.
+   */
+  progress(fraction: number, message = "", { status = "running", loaded = 0, total = 0 }: ProgressOptions = {}): void {
+    const known = progressStatus[status];
+    if (known === undefined) throw new RangeError(`status is ${status}; want one of ${Object.keys(progressStatus).join(", ")}`);
+    if (!(fraction >= 0 && fraction <= 1 && loaded >= 0 && total >= 0)) throw new RangeError("fraction must be between 0 and 1, and loaded and total must not be negative");
+    this.job?.report({
+      case: "progress", value: { $typeName: "toold.v1.Progress", status: known, fraction, message: readable(message), loaded: BigInt(Math.round(loaded)), total: BigInt(Math.round(total)) },
+    });
   }
 
   activity(activityId: string, activityType: string, content: unknown): void {

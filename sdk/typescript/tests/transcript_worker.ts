@@ -28,6 +28,17 @@ worker.tool({ id: "tells", observe: true }, async (call) => {
   await call.saveCheckpoint(new TextEncoder().encode("kept"));
   return { caller: call.info.caller?.subject, run: call.info.run?.runId, key: call.info.idempotencyKey.length };
 });
+worker.tool({ id: "steps", observe: true }, (call) => {
+  call.progress(0, "queued", { status: "pending" });
+  call.progress(0.25, "", { loaded: 1, total: 4 });
+  call.progress(1, "", { status: "done", loaded: 4, total: 4 });
+  call.progress(0, "no paint", { status: "failed" });
+  call.progress(0, "", { status: "cancelled" });
+  for (const wrong of [() => call.progress(2), () => call.progress(NaN), () => call.progress(0, "", { loaded: -1 })]) {
+    try { wrong(); } catch (e) { if (e instanceof RangeError) continue; }
+    throw new Fail("a wrong progress was accepted");
+  }
+});
 worker.tool({ id: "asks", observe: true }, (call) => {
   if (call.resumed) return "painted " + call.answer;
   throw new Question("Which colour?", { type: "string" });
