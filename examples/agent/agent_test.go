@@ -15,7 +15,8 @@ import (
 // agents are the example agents. Each function installs the released package and the agent into an empty directory, and returns the command
 // that runs the agent there.
 var agents = map[string]func(t *testing.T, dir string) []string{
-	"go": installGo,
+	"go":         installGo,
+	"typescript": installTypeScript,
 }
 
 const (

@@ -10,3 +10,5 @@ export type { ClientOptions, Described, SpecOptions, WaitingFilter } from "./cli
 export type { Reason } from "./errors.js";
 export type { RequestOptions } from "./retry.js";
 export type { Provider, Tools, ToolsetOptions, TurnOptions } from "./toolset.js";
+export type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
+export type { Call as CallRecord } from "../gen/toold/v1/call_pb.js";
