@@ -40,6 +40,7 @@ What the provider does not take is said in the descriptions; what was changed is
 told on standard error, and with -o json beside the list.`,
 		Example: `  toold tools export --for anthropic > tools.json
   toold tools export --for openai-strict --allow 'todo_*' --allow read
+  toold tools export --for anthropic --max-tools 20 --query 'triage new bugs'
   toold tools export --for gemini --guidance`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			i := slices.Index(formatNames(), format)
@@ -60,6 +61,9 @@ told on standard error, and with -o json beside the list.`,
 	flags.StringVar(&request.Source, "source", "", "only of this source, such as builtin")
 	flags.StringVar(&request.Category, "category", "", "only of this category")
 	flags.BoolVar(&readOnly, "read-only", false, "only tools that change nothing")
+	flags.Int32Var(&request.MaxTools, "max-tools", 0, "at most this many: the most useful ones, and tool_search, which finds the others; 0 means all")
+	flags.StringVar(&request.Query, "query", "", "with --max-tools, prefer tools that match this text, such as the task")
+	flags.StringSliceVar(&request.Include, "include", nil, "with --max-tools, prefer these tools, by id")
 	flags.BoolVar(&guidance, "guidance", false, "print the guidance for models instead of the list")
 	_ = c.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(formatNames(), cobra.ShellCompDirectiveNoFileComp))
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)

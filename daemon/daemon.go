@@ -215,6 +215,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 	}
 	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
 		given: d.options.tools, version: d.version, exec: runner, artifacts: wire.Artifacts(func() *lifecycle.Engine { return d.engine }), secrets: d.secrets, references: d.references,
+		finder: wire.Finder(d.tools, d.unlisted),
 	})
 	if err == nil {
 		err = d.openSubagents()

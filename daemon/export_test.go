@@ -37,5 +37,15 @@ func TestExport(t *testing.T) {
 	if r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--guidance"); !strings.Contains(r.out, "## bash\n\n") {
 		t.Errorf("guidance: %s", r.out)
 	}
+	r = new(run).do(t, dir, "tools", "export", "--for", "mcp", "--max-tools", "3", "--query", "read a file", "--include", "grep")
+	var few []struct{ Name string }
+	if err := json.Unmarshal([]byte(r.out), &few); err != nil || len(few) != 3 || few[0].Name != "grep" || few[1].Name != "read" || few[2].Name != "tool_search" {
+		t.Errorf("three tools: %v: %s%s", err, r.out, r.err)
+	}
+	r = new(run).do(t, dir, "call", "tool_search", "query=list files by pattern", "limit=2")
+	if !strings.HasPrefix(r.out, "glob: ") || strings.Count(strings.TrimSpace(r.out), "\n") != 1 {
+		t.Errorf("tool_search: exit code %d: %s%s", r.code, r.out, r.err)
+	}
+	new(run).do(t, dir, "tools", "export", "--for", "mcp", "--query", "x").expect(t, cli.ExitUsage, "", "needs max_tools")
 	new(run).do(t, dir, "tools", "export").expect(t, cli.ExitUsage, "", "--for")
 }

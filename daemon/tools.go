@@ -18,6 +18,7 @@ import (
 	"github.com/toold-dev/toold/tools/ask"
 	"github.com/toold-dev/toold/tools/files"
 	"github.com/toold-dev/toold/tools/frontend"
+	"github.com/toold-dev/toold/tools/search"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/todo"
 	"github.com/toold-dev/toold/tools/worker"
@@ -53,6 +54,7 @@ type needs struct {
 	artifacts  files.Artifacts
 	secrets    *redact.Live // nil when nothing is redacted
 	references expander
+	finder     search.Finder
 }
 
 // registerTools creates and registers the built-in tools, and registers those of the embedding program. The returned jobs are nil when
@@ -79,7 +81,7 @@ func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o n
 	for i := range tools {
 		tools[i] = wire.PerNamespace(tools[i], own[i])
 	}
-	tools = append(tools, ask.New(), todo.Read(), todo.Write())
+	tools = append(tools, ask.New(), todo.Read(), todo.Write(), search.New(o.finder))
 	fromWeb, err := webTools(cfg, o.version, o.references, o.secrets)
 	if err != nil {
 		return jobs, err

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/registry/rank"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -21,6 +22,8 @@ type Entry struct {
 	ownDigest string
 	claim     string // digest to compare with the trusted one
 	trusted   *Pin   // In quarantine, the definition that is trusted instead. Else nil.
+
+	words func() *rank.Document // reads the words of the descriptor at the first call
 }
 
 // ValidateArguments checks arguments against the tool's parameters. The error is a [*tool.Error] with the code InvalidArguments and a

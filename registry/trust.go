@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
+	"github.com/toold-dev/toold/registry/rank"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -129,6 +131,7 @@ func (r *Registry) Describe(descriptions map[string]string) error {
 // describe sets the descriptor of the entry from that of the source.
 func (e *Entry) describe(descriptions map[string]string) error {
 	e.Descriptor, e.Digest = e.own, e.ownDigest
+	e.words = sync.OnceValue(func() *rank.Document { return rank.NewDocument(&e.Descriptor) })
 	text, ok := descriptions[e.own.ID]
 	if !ok {
 		return nil

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"github.com/toold-dev/toold/registry/rank"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -45,4 +46,28 @@ func (v View) List() (entries []*Entry) {
 		}
 	}
 	return entries
+}
+
+// Search returns at most limit tools in the offer that match a query, the best first: see [rank.Search].
+func (v View) Search(query string, limit int) []*Entry {
+	return v.ranked(func(docs []*rank.Document) []int { return rank.Search(query, docs, limit) })
+}
+
+// Select returns the limit most useful tools in the offer, sorted by id: see [rank.Select].
+func (v View) Select(query string, include []string, limit int) []*Entry {
+	return v.ranked(func(docs []*rank.Document) []int { return rank.Select(query, include, docs, limit) })
+}
+
+func (v View) ranked(order func([]*rank.Document) []int) []*Entry {
+	all := v.List()
+	docs := make([]*rank.Document, len(all))
+	for i, e := range all {
+		docs[i] = e.words()
+	}
+	indices := order(docs)
+	found := make([]*Entry, len(indices))
+	for i, at := range indices {
+		found[i] = all[at]
+	}
+	return found
 }

@@ -11,6 +11,7 @@ import (
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/frontend"
+	"github.com/toold-dev/toold/tools/search"
 )
 
 // Definitions gives the engine access to the tools of a registry.
@@ -97,8 +98,24 @@ func (t tools) offer(p tool.Principal) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
 }
 
+// listed is the offer without the tool that searches for tools. Only exports with a limit contain that tool.
+func (t tools) listed(p tool.Principal, in func(*tool.Descriptor) bool) registry.Offer {
+	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool {
+		return d.ID == search.ID || in != nil && !in(d) || t.hide != nil && t.hide(p, d)
+	}}
+}
+
 func (t tools) List(p tool.Principal) []*tool.Definition {
-	entries := t.r.View(t.offer(p)).List()
+	return definitionsOf(t.r.View(t.listed(p, nil)).List())
+}
+
+func (t tools) Select(p tool.Principal, in func(*tool.Descriptor) bool, query string, include []string, limit int) []*tool.Definition {
+	return definitionsOf(t.r.View(t.listed(p, in)).Select(query, include, limit))
+}
+
+func (t tools) Searcher(p tool.Principal) (*tool.Definition, bool) { return t.Lookup(p, search.ID) }
+
+func definitionsOf(entries []*registry.Entry) []*tool.Definition {
 	out := make([]*tool.Definition, len(entries))
 	for i, e := range entries {
 		out[i] = &e.Definition
@@ -114,4 +131,20 @@ func (t tools) Lookup(p tool.Principal, name string) (*tool.Definition, bool) {
 	return &e.Definition, true
 }
 
-func (t tools) Watch(p tool.Principal) func(context.Context) error { return t.r.Watch(t.offer(p)).Next }
+func (t tools) Watch(p tool.Principal) func(context.Context) error {
+	return t.r.Watch(t.listed(p, nil)).Next
+}
+
+// Finder finds tools of a registry for tool_search, except those that are hidden from the caller.
+func Finder(r *registry.Registry, hide Hide) search.Finder { return tools{r, hide} }
+
+func (t tools) Find(c *tool.Call, query string, limit int) []*tool.Descriptor {
+	offer := t.listed(c.Caller, nil)
+	offer.Allow, offer.Exclude = c.Run.Agent.Allow, c.Run.Agent.Exclude
+	entries := t.r.View(offer).Search(query, limit)
+	found := make([]*tool.Descriptor, len(entries))
+	for i, e := range entries {
+		found[i] = &e.Descriptor
+	}
+	return found
+}

@@ -31,7 +31,7 @@ const turnsParallel = 8
 
 // Tools implements [subagent.Caller].
 func (s subagents) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protocol) (subagent.Toolbox, error) {
-	offer := s.tools.offer(parent.Caller)
+	offer := s.tools.listed(parent.Caller, nil)
 	offer.Allow, offer.Exclude = parent.Run.Agent.Allow, parent.Run.Agent.Exclude
 	var list []*tool.Descriptor
 	for _, e := range s.tools.r.View(offer).List() {

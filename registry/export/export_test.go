@@ -17,6 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/ask"
 	"github.com/toold-dev/toold/tools/files"
+	"github.com/toold-dev/toold/tools/search"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/todo"
 )
@@ -70,7 +71,7 @@ func builtin(t *testing.T) []*tool.Descriptor {
 	t.Cleanup(func() { root.Close() })
 	tools := files.New(files.Config{Workspace: &files.Local{Root: root}, Root: "/workspace"})
 	r := registry.New(registry.Config{})
-	if err := r.Register("builtin", append(append(tools, commands...), ask.New(), todo.Read(), todo.Write())...); err != nil {
+	if err := r.Register("builtin", append(append(tools, commands...), ask.New(), todo.Read(), todo.Write(), search.New(nil))...); err != nil {
 		t.Fatal(err)
 	}
 	entries := r.View(registry.Offer{}).List()

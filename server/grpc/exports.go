@@ -36,12 +36,12 @@ func (s *tools) ExportTools(ctx context.Context, req *tooldv1.ExportToolsRequest
 		return nil, err
 	}
 	i := int(req.GetFormat()) - 1
-	b := f.bind(p, "export "+string(formats[i]))
+	b := f.bind(p, exportOf(req))
 	after, err := open(req.GetPageToken(), b)
 	if err != nil {
 		return nil, err
 	}
-	listed := slices.DeleteFunc(s.tools.List(p.Principal), func(d *tool.Definition) bool { return !f.includes(&d.Descriptor) })
+	listed := s.exported(p.Principal, f, req)
 	descriptors := make([]*tool.Descriptor, len(listed))
 	digests := make(map[string]string, len(listed))
 	for i, d := range listed {
@@ -83,10 +83,33 @@ func checkExport(req *tooldv1.ExportToolsRequest) error {
 			return err
 		}
 	}
-	if req.GetMaxTools() > 0 {
-		return call.InvalidField("max_tools", "is not accepted by this development build; send 0")
-	}
 	return translate.Short("query", req.GetQuery(), maxQuery)
+}
+
+// exportOf names the kind of list for the binding of its pages.
+func exportOf(req *tooldv1.ExportToolsRequest) string {
+	kind := "export " + string(formats[req.GetFormat()-1])
+	if req.GetMaxTools() > 0 {
+		kind = fmt.Sprintf("%s %d %q %q", kind, req.GetMaxTools(), req.GetQuery(), req.GetInclude())
+	}
+	return kind
+}
+
+// exported returns the tools of an export, sorted by id. If there are more than max_tools, it returns the most useful ones and the tool that
+// searches for the others. That tool needs no place in offered.allow, but offered.exclude and the rules can remove it.
+func (s *tools) exported(p tool.Principal, f *toolFilter, req *tooldv1.ExportToolsRequest) []*tool.Definition {
+	listed := slices.DeleteFunc(s.tools.List(p), func(d *tool.Definition) bool { return !f.includes(&d.Descriptor) })
+	limit := int(req.GetMaxTools())
+	if limit == 0 || len(listed) <= limit {
+		return listed
+	}
+	searcher, ok := s.tools.Searcher(p)
+	if !ok || f.agent.Excludes(&searcher.Descriptor) {
+		return s.tools.Select(p, f.includes, req.GetQuery(), req.GetInclude(), limit)
+	}
+	selected := append(s.tools.Select(p, f.includes, req.GetQuery(), req.GetInclude(), limit-1), searcher)
+	slices.SortFunc(selected, func(a, b *tool.Definition) int { return cmp.Compare(a.Descriptor.ID, b.Descriptor.ID) })
+	return selected
 }
 
 // exported is a list of tools in the format of a provider, with the revision and digests that the API adds.

@@ -34,7 +34,8 @@ func rows() []row {
 		{folder: "setting", ours: []string{"tool"}, onlyStd: true},
 		{folder: "hook", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "hook/external", ours: []string{"hook", "call", "tool", "metric"}},
-		{folder: "registry", ours: []string{"call", "tool"}},
+		{folder: "registry", ours: []string{"call", "registry/rank", "tool"}},
+		{folder: "registry/rank", ours: []string{"tool"}, onlyStd: true},
 		{folder: "registry/export", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "store/...", ours: []string{"store", "call", "tool", "metric"}},
 		{folder: "store/postgres/pgtest", starts: true}, // starts a server for tests
