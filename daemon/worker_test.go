@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -379,6 +380,10 @@ func (p *proc) play(t *testing.T, want *played) {
 	}
 	if e != nil {
 		got.Code, got.Message = strings.TrimPrefix(e.GetCode().String(), "ERROR_CODE_"), e.GetMessage()
+		if m := regexp.MustCompile(`^(The tool failed internally \()([0-9a-f-]{36})(\)\.)$`).FindStringSubmatch(got.Message); m != nil {
+			eventually(t, "the daemon's log has the id of the panic", func() bool { return strings.Contains(p.log.String(), m[2]) })
+			got.Message = m[1] + "ID" + m[3]
+		}
 	} else {
 		got.Message = r.GetMessage()
 	}

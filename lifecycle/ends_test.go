@@ -119,6 +119,8 @@ func endsOfTools() []endRow {
 			want: ending{status: call.Failed, code: tool.NotFound, executed: call.Finished, aborted: true, after: true, text: "no file a.txt"}},
 		{name: "panic", tool: made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { panic("boom") }),
 			want: ending{status: call.Failed, code: tool.Internal, executed: call.Started, aborted: true, after: true, text: "The tool failed internally (*"}},
+		{name: "panic outside of the daemon", tool: returns(tool.Success(1).With(set), fmt.Errorf("worker: %w", &tool.PanicError{Text: "boom"})),
+			want: ending{status: call.Failed, code: tool.Internal, executed: call.Started, aborted: true, after: true, text: "The tool failed internally (*"}},
 		{name: "nothing returned", tool: returns(nil, nil),
 			want: ending{status: call.Failed, code: tool.Internal, executed: call.Finished, aborted: true, after: true, text: "The tool ended without a result"}},
 		{name: "result schema", tool: schema,

@@ -93,6 +93,7 @@ func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 	if a.panicked != nil {
 		return a.panicked
 	}
+	var foreign *tool.PanicError
 	if a.result != nil {
 		p.process = a.result.Process
 	}
@@ -101,6 +102,8 @@ func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 		return outcome.StoppedBy(context.Cause(ctx), r.stoppedWith(a.err))
 	case errors.Is(a.err, tool.ErrLost):
 		return outcome.Lost{}
+	case errors.As(a.err, &foreign):
+		return p.panicked(foreign, call.Started)
 	case a.err != nil:
 		return r.failedWith(a.err)
 	case a.result.IsSuccess():

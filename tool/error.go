@@ -50,6 +50,13 @@ type Violation struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// A PanicError is the panic of a function that runs outside of the daemon, such as a worker's. A tool that returns it has panicked.
+type PanicError struct {
+	Text string // for the log: the panic and its stack
+}
+
+func (e *PanicError) Error() string { return e.Text }
+
 // Errorf returns an error with this code. The model reads the message.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}

@@ -38,6 +38,9 @@ func WorkerProtocol(format string, args ...any) error {
 	}
 }
 
+// maxPanic is the maximum size in bytes of a worker's panic in the log.
+const maxPanic = 16 << 10
+
 // ToWorkerResult translates the outcome of work. It returns nil, nil for an empty message, which only the reply to a status question may
 // be.
 func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
@@ -47,6 +50,8 @@ func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 		return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, &tool.Error{
 			Code: tool.Upstream, Reason: "WORKER_REFUSED", Retryable: true, Message: "Not run: the worker did not begin. Try again later.",
 		})
+	case d.GetPanic() != "":
+		return nil, &tool.PanicError{Text: strings.ToValidUTF8(d.GetPanic()[:min(len(d.GetPanic()), maxPanic)], "")}
 	case r == nil:
 		return nil, nil
 	}

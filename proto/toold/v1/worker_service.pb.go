@@ -2276,11 +2276,15 @@ type WorkerDone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The work.
 	LeaseId string `protobuf:"bytes,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
-	// For EXECUTE: the result. For RECONCILE: the result of the attempt; absent if it is unknown.
+	// For EXECUTE: the result. For RECONCILE: the result of the attempt; absent if it is unknown. Ignored with `panic`.
 	Result *WorkerResult `protobuf:"bytes,2,opt,name=result,proto3" json:"result,omitempty"`
 	// For RECONCILE: the attempt changed nothing, and the call runs again. For EXECUTE: the work was not begun, and the call fails with a
 	// retryable error.
-	NotRun        bool `protobuf:"varint,3,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
+	NotRun bool `protobuf:"varint,3,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
+	// For EXECUTE: the function panicked or threw an exception, and did not return. The text, such as the exception and its stack, is for the
+	// log of the daemon, which keeps the first 16 KiB. The call ends as one whose tool in Go panicked: FAILED, INTERNAL, `executed` STARTED,
+	// with an id that the log has too.
+	Panic         string `protobuf:"bytes,4,opt,name=panic,proto3" json:"panic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2334,6 +2338,13 @@ func (x *WorkerDone) GetNotRun() bool {
 		return x.NotRun
 	}
 	return false
+}
+
+func (x *WorkerDone) GetPanic() string {
+	if x != nil {
+		return x.Panic
+	}
+	return ""
 }
 
 // WorkerResult is the result of a tool.
@@ -2737,12 +2748,13 @@ const file_toold_v1_worker_service_proto_rawDesc = "" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1c\n" +
-	"\tretryable\x18\x04 \x01(\bR\tretryable\"p\n" +
+	"\tretryable\x18\x04 \x01(\bR\tretryable\"\x86\x01\n" +
 	"\n" +
 	"WorkerDone\x12\x19\n" +
 	"\blease_id\x18\x01 \x01(\tR\aleaseId\x12.\n" +
 	"\x06result\x18\x02 \x01(\v2\x16.toold.v1.WorkerResultR\x06result\x12\x17\n" +
-	"\anot_run\x18\x03 \x01(\bR\x06notRun\"\xb1\x04\n" +
+	"\anot_run\x18\x03 \x01(\bR\x06notRun\x12\x14\n" +
+	"\x05panic\x18\x04 \x01(\tR\x05panic\"\xb1\x04\n" +
 	"\fWorkerResult\x12.\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x16.toold.v1.ResultStatusR\x06status\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\tR\x04data\x12\x18\n" +

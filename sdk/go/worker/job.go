@@ -54,7 +54,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	admitted := w.fence.admits(s)
 	w.mu.Unlock()
 	w.running.Go(func() {
-		done := &tooldv1.WorkerDone{Result: aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")}
+		done := panicked(s.GetKind(), "the function ended its goroutine")
 		defer func() { // also runs when the function calls runtime.Goexit
 			done.LeaseId = j.lease
 			j.finish(done)
@@ -73,8 +73,9 @@ func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (d
 	done = &tooldv1.WorkerDone{LeaseId: j.lease}
 	defer func() {
 		if r := recover(); r != nil {
-			w.cfg.Log(fmt.Sprintf("panic in %s: %v\n%s", s.GetCall().GetTool(), r, debug.Stack()))
-			done.Result = aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")
+			text := fmt.Sprintf("panic in %s: %v\n%s", s.GetCall().GetTool(), r, debug.Stack())
+			w.cfg.Log(text)
+			done = panicked(s.GetKind(), text)
 		}
 	}()
 	e, c := w.tools[s.GetCall().GetTool()], &Call{WorkerCall: s.GetCall(), job: j}
@@ -89,6 +90,17 @@ func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (d
 	}
 	return done
 }
+
+// panicked returns the outcome of work whose function did not return. text is for the log of the daemon.
+func panicked(kind tooldv1.WorkKind, text string) *tooldv1.WorkerDone {
+	if kind == tooldv1.WorkKind_WORK_KIND_EXECUTE {
+		return &tooldv1.WorkerDone{Panic: readable(text[:min(len(text), maxPanic)])}
+	}
+	return &tooldv1.WorkerDone{Result: aborted(tooldv1.ErrorCode_ERROR_CODE_INTERNAL, "The tool failed internally")}
+}
+
+// maxPanic is the maximum size in bytes of a panic and its stack that the worker sends.
+const maxPanic = 16 << 10
 
 // resultOf converts the return values of a function to a result.
 func resultOf(ctx context.Context, r *tooldv1.WorkerResult, err error) *tooldv1.WorkerResult {

@@ -38,6 +38,7 @@ from .v1 import worker_service_pb2_grpc as rpc
 
 MAX_MESSAGE = (4 << 20) - 1024  # bytes; a larger message would break the connection, and again each time it is repeated
 
+MAX_PANIC = 4000  # characters of a traceback that the worker sends for the log of the daemon
 PROGRESS = {s: event.ProgressStatus.Value("PROGRESS_STATUS_" + s.upper()) for s in ("pending", "running", "done", "failed", "cancelled")}
 
 
@@ -615,8 +616,12 @@ class Job:
         except CallCancelled as c:
             done.result.CopyFrom(aborted(c.code, str(c)))
         except BaseException as e:  # also SystemExit, which would otherwise only end the thread
-            self.worker.log(f"{call.tool}: {traceback.format_exc()}")
-            done.result.CopyFrom(aborted(result.ERROR_CODE_INTERNAL, f"The tool failed internally: {type(e).__name__}"))
+            text = f"{call.tool}: {traceback.format_exc()}"
+            self.worker.log(text)
+            if kind == pb.WORK_KIND_EXECUTE:
+                done.panic = readable(text)[-MAX_PANIC:]  # the end of a traceback names the exception
+            else:
+                done.result.CopyFrom(aborted(result.ERROR_CODE_INTERNAL, f"The tool failed internally: {type(e).__name__}"))
         m = pb.ConnectRequest(done=done)
         if m.ByteSize() > MAX_MESSAGE:
             m = pb.ConnectRequest(done=pb.WorkerDone(lease_id=self.lease, result=pb.WorkerResult(

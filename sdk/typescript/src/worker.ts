@@ -28,6 +28,12 @@ const progressStatus = {
   pending: ProgressStatus.PENDING, running: ProgressStatus.RUNNING, done: ProgressStatus.DONE, failed: ProgressStatus.FAILED, cancelled: ProgressStatus.CANCELLED,
 };
 
+/** The number of characters of an exception and its stack that a worker sends for the log of the daemon. */
+const maxPanic = 4000;
+
+/** The outcome of a piece of work. */
+type Outcome = { result?: WorkerResult; notRun?: boolean; panic?: string };
+
 /** The number of unsent messages above which Call.flushed waits. */
 const maxWaiting = 256;
 
@@ -401,7 +407,7 @@ export class Worker {
     return true;
   }
 
-  private async perform(job: Job, start: WorkerStart): Promise<{ result?: WorkerResult; notRun?: boolean }> {
+  private async perform(job: Job, start: WorkerStart): Promise<Outcome> {
     const call = new Call(start.call!, job), tool = this.tools.get(call.info.tool);
     try {
       if (!tool) return { notRun: true };
@@ -423,7 +429,9 @@ export class Worker {
     } catch (e) {
       if (e instanceof NotRun) return { notRun: true };
       if (!(e instanceof Question || e instanceof Continue || e instanceof Fail || e instanceof CallCancelled)) {
-        this.log(`${call.info.tool}: ${e instanceof Error ? e.stack : e}`);
+        const text = `${call.info.tool}: ${e instanceof Error ? e.stack ?? e : String(e)}`;
+        this.log(text);
+        if (start.kind === WorkKind.EXECUTE) return { panic: readable(text.slice(0, maxPanic)) };
         if (start.kind === WorkKind.POLL) return { notRun: true }; // the state is unknown: toold polls again
       }
       return { result: failed(e) };
@@ -649,9 +657,9 @@ class Job {
     });
   }
 
-  finish(done: { result?: WorkerResult; notRun?: boolean }): void {
+  finish(done: Outcome): void {
     if (this.dropped) return;
-    this.done = { case: "done", value: { $typeName: "toold.v1.WorkerDone", leaseId: this.lease, result: done.result, notRun: done.notRun ?? false } };
+    this.done = { case: "done", value: { $typeName: "toold.v1.WorkerDone", leaseId: this.lease, result: done.result, notRun: done.notRun ?? false, panic: done.panic ?? "" } };
     const why = tooLarge(this.done);
     if (why) {
       this.done.value.result = failed(new Fail("The tool ran, but its result cannot be sent: " + why, "RESULT_TOO_LARGE"));
