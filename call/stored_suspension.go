@@ -73,6 +73,7 @@ func approversFields(w *wire, a *tool.Approvers) {
 	texts(w, 1, &a.Roles)
 	flag(w, 2, &a.DistinctFromCaller)
 	integer(w, 3, &a.Count)
+	flag(w, 4, &a.ResultInstead)
 }
 
 func pendingFields(w *wire, p *Pending) {
@@ -93,6 +94,13 @@ func decisionFields(w *wire, d *tool.Decision) {
 	text(w, 9, &d.AppliesTo)
 	list(w, 10, &d.Votes, voteFields)
 	pointer(w, 11, &d.Remember, rememberFields)
+	pointer(w, 12, &d.ResultInstead, insteadFields)
+}
+
+func insteadFields(w *wire, r *tool.ResultInstead) {
+	text(w, 1, &r.Data)
+	text(w, 2, &r.Message)
+	flag(w, 3, &r.Error)
 }
 
 func rememberFields(w *wire, r *tool.Remember) {

@@ -13,7 +13,7 @@ func (ev *Event) Weight() int {
 	case ev.Progress != nil:
 		n = len(ev.Progress.Status) + len(ev.Progress.Message)
 	case ev.Decision != nil:
-		n = len(ev.Decision.Result) + len(ev.Decision.Arguments)
+		n = len(ev.Decision.Result) + len(ev.Decision.Arguments) + ev.Decision.ResultInstead.Size()
 	case ev.Suspension != nil:
 		s := ev.Suspension
 		n = len(s.Message) + len(s.Parameters) + len(s.ResponseSchema) + len(s.Pending.Arguments)

@@ -13,6 +13,7 @@ import (
 func answerCommand(a *App) *cobra.Command {
 	var f decisionFlags
 	var text string
+	var instead insteadFlags
 	c := &cobra.Command{
 		Use:   "answer SUSPENSION|CALL [TEXT … | key=value … | --json '…' | -]",
 		Short: "Answer a question, and follow the call",
@@ -20,30 +21,65 @@ func answerCommand(a *App) *cobra.Command {
 has: for text the words as they are, for a list one word for each element, for
 an object key=value or key:=json. --json takes any JSON, - reads it from
 standard input. An answer that does not fit is refused, and the question stays
-open.`,
+open. --result-instead and --error-instead give the result of the call in the
+tool's place: the tool does not run. The ticket says whether you may.`,
 		Example: `  toold answer 0198c1 Paris
   toold answer 0198c1 name=Ada age=36
-  toold answer 0198c1 --json '{"name":"Ada"}'`,
+  toold answer 0198c1 --json '{"name":"Ada"}'
+  toold answer 0198c1 --result-instead '{"paid":true}'
+  toold answer 0198c1 --error-instead 'The account is closed.'`,
 		Args: AtLeast("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			result, err := instead.of(args[1:], text)
+			if err != nil {
+				return err
+			}
 			call, err := a.ticket(ctx, c, args[0], &f)
 			if err != nil {
 				return err
 			}
+			if result != nil {
+				return a.decide(ctx, c, call, &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ResultInstead: result}, &f)
+			}
 			if s := call.GetSuspension(); s.GetAction() == "approval" && s.GetResponseSchema() == "" {
 				return Usagef("this asks for yes or no; use %[1]s approve %[2]s or %[1]s decline %[2]s", a.Program(), s.GetSuspensionId())
 			}
-			result, err := a.answer(args[1:], text, call.GetSuspension().GetResponseSchema())
+			answer, err := a.answer(args[1:], text, call.GetSuspension().GetResponseSchema())
 			if err != nil {
 				return err
 			}
-			d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: result}
+			d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Result: answer}
 			return a.decide(ctx, c, call, d, &f)
 		}),
 	}
 	c.Flags().StringVar(&text, "json", "", "the answer as JSON text")
+	instead.add(c)
 	f.add(a, c)
 	return c
+}
+
+// insteadFlags holds the flags that give a result in the tool's place.
+type insteadFlags struct{ data, message, failure string }
+
+func (f *insteadFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.data, "result-instead", "", "the result in the tool's place, as JSON text")
+	c.Flags().StringVar(&f.message, "message-instead", "", "what the model reads in the tool's place")
+	c.Flags().StringVar(&f.failure, "error-instead", "", "the text of an error in the tool's place")
+}
+
+// of returns the result in the tool's place, or nil without one. words and text are the answer to the question, which it excludes.
+func (f *insteadFlags) of(words []string, text string) (*tooldv1.ResultInstead, error) {
+	switch {
+	case *f == insteadFlags{}:
+		return nil, nil
+	case len(words) > 0 || text != "":
+		return nil, Usagef("a result in the tool's place excludes an answer to the question")
+	case f.failure != "" && f.message != "":
+		return nil, Usagef("--error-instead and --message-instead exclude each other")
+	case f.data != "" && !json.Valid([]byte(f.data)):
+		return nil, Usagef("--result-instead is not JSON: %s", show.Line(f.data[:min(len(f.data), 60)]))
+	}
+	return &tooldv1.ResultInstead{Data: f.data, Message: f.message + f.failure, Error: f.failure != ""}, nil
 }
 
 func (a *App) answer(words []string, text, schema string) (string, error) {

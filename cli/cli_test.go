@@ -242,13 +242,24 @@ func TestDecisionCarriesWhatWasShown(t *testing.T) {
 	if got := asked[3].GetDecision().GetResult(); got != `{"a":1}` {
 		t.Errorf("answered %s", got)
 	}
+	new(run).do(t, dir, "answer", "s-abc", "--result-instead", `{"a": 1}`, "--message-instead", "one").expect(t, 0, "done\n")
+	if d := asked[4].GetDecision(); d.GetResultInstead().GetData() != `{"a": 1}` || d.GetResultInstead().GetMessage() != "one" || d.GetResultInstead().GetError() || d.GetExpectedDigest() == "" {
+		t.Errorf("decision %v", d)
+	}
+	new(run).do(t, dir, "answer", "s-abc", "--error-instead", "closed").expect(t, 0, "done\n")
+	if r := asked[5].GetDecision().GetResultInstead(); r.GetMessage() != "closed" || !r.GetError() {
+		t.Errorf("result %v", r)
+	}
+	for _, args := range [][]string{{"--result-instead", "{"}, {"--result-instead", "1", "word"}, {"--message-instead", "a", "--json", "1"}, {"--error-instead", "a", "--message-instead", "b"}} {
+		new(run).do(t, dir, append([]string{"answer", "s-abc"}, args...)...).expect(t, ExitUsage, "", "")
+	}
 	new(run).do(t, dir, "answer", "s-abc", "no, please do not").expect(t, ExitUsage, "", "toold approve s-abc or toold decline s-abc")
 	for _, args := range [][]string{{"answer", "s-abd"}, {"answer", "s-abd", "--json", "{"}, {"answer", "s-abd", "x", "--json", "1"}, {"approve"}, {"approve", "a", "b"}} {
 		if r := new(run).do(t, dir, args...); r.code != ExitUsage {
 			t.Errorf("%q: exit code %d", args, r.code)
 		}
 	}
-	if len(asked) != 4 {
+	if len(asked) != 6 {
 		t.Errorf("%d requests", len(asked))
 	}
 }

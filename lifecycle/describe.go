@@ -54,7 +54,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if a.failed != nil && a.Verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.Result.Error.Message
 	}
-	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.approvers(a.Verdict.Ticket().Approvers))) {
+	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, gating.Approvers(a.Verdict.Ticket().Approvers, e.cfg.SingleUser))) {
 		out.Description = view.Bare(out.Description)
 	}
 	return out, nil

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/decision"
-	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -112,21 +110,11 @@ func (d doubt) undecided(ctx context.Context) settlement {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
-	out := &outcome.Question{Ticket: doubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
+	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	if s, err := suspension(p, out); err != nil || noApprover(p, s, call.ExecutedUnknown) != nil {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	return p.suspend(ctx, out)
-}
-
-// doubtTicket returns the question about an attempt in doubt. The default approvers answer it.
-func doubtTicket(title string) *tool.Ticket {
-	return &tool.Ticket{
-		Action:         gating.ActionDoubt,
-		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
-		Approvers:      &tool.Approvers{},
-		ResponseSchema: json.RawMessage(decision.DoubtSchema),
-	}
 }
 
 // answered applies a person's answer about the attempt. holds reports that the tool has not changed since the question.

@@ -30,7 +30,7 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) settlement
 		return l.lose(err)
 	}
 	l.e.cfg.FailPoint("after-result")
-	if asked != nil && asked.Decision == nil { // The call ended without an answer to its question, so the tool must be notified.
+	if asked != nil && (asked.Decision == nil || asked.Decision.ResultInstead != nil) { // The tool gets no answer to its question, so it must be notified.
 		p.abandoned(&asked.Suspension)
 	}
 	return settlement{}

@@ -221,6 +221,18 @@ func newGroupPath() []stage {
 	}
 }
 
+// newInsteadPath returns the stages of a call to which a person gave a result in the tool's place: the gates decide again, but nothing runs.
+func newInsteadPath() []stage {
+	return []stage{
+		{stageValidate, (*pipeline).validate},
+		{"assess", (*pipeline).assess},
+		{stageGate, (*pipeline).gate},
+		{"answer", func(p *pipeline, _ context.Context) outcome.Conclusion {
+			return outcome.AnsweredInstead(gating.Instead(p.l.peek()).Decision)
+		}},
+	}
+}
+
 // Names of the stages at which a pipeline run can pause, and of its end.
 const (
 	stageValidate = "validate"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -37,6 +38,7 @@ func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 		p.makeInput()
 	}
 	holds := p.def == nil || p.holds(&s, &d)
+	instead := gating.Instead(c)
 	switch {
 	case d.Action == tool.Cancel:
 		if p.settleRun(ctx, outcome.Declined(d.Reason)).is == committed {
@@ -44,8 +46,13 @@ func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 		}
 	case s.Origin == call.OriginDoubt:
 		doubt{p}.answered(ctx, &d, holds)
-	case s.ResumeMode == tool.UseDecisionAsToolResult && holds:
+	case s.ResumeMode == tool.UseDecisionAsToolResult && holds && d.ResultInstead == nil:
 		p.settleRun(ctx, outcome.Answered(call.NotStarted, &tool.Result{Status: tool.StatusSuccess, Data: d.Result}))
+	case instead != nil && p.def != nil && !p.holds(&instead.Suspension, instead.Decision):
+		p.settleRun(ctx, outcome.ToolChanged())
+	case instead != nil:
+		p.rewritten, p.stages = true, newInsteadPath()
+		p.run(ctx)
 	default:
 		p.rewritten = true
 		if holds { // If holds is false, the tool has changed since the question. The call then asks again.

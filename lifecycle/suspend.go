@@ -131,7 +131,7 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	s := &call.Suspension{
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.Origin,
 		Action: or(t.Action, gating.ActionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
-		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.approvers(t.Approvers), DefaultResult: t.DefaultResult,
+		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: gating.Approvers(t.Approvers, p.l.e.cfg.SingleUser), DefaultResult: t.DefaultResult,
 		RememberOptions: policy.Options(&t, p.in.Assessment, out.Origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.basis.Arguments.Text()},
 		Description:     p.in.Description, Created: now,
@@ -140,23 +140,6 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	s.Policy = calllog.Readable(out.Policy[:min(len(out.Policy), maxPolicy)])
 	s.Digest = p.basis.Digest(c, s)
 	return s, nil
-}
-
-// approvers fills the defaults of a ticket's approvers. A daemon with a single user has no other person who could answer. The record then
-// requires one vote and no distinct person, and the user types a confirmation instead.
-func (e *Engine) approvers(a *tool.Approvers) *tool.Approvers {
-	if a == nil {
-		return nil
-	}
-	c := *a
-	if len(c.Roles) == 0 {
-		c.Roles = []string{"approver"}
-	}
-	c.Count = max(c.Count, 1)
-	if e.cfg.SingleUser {
-		c.DistinctFromCaller, c.Count = false, 1
-	}
-	return &c
 }
 
 // noApprover returns an outcome if no principal could answer the question.

@@ -41,6 +41,8 @@ type Approvers struct {
 	Roles              []string `json:"roles,omitempty"` // an approver must have one of these roles; an empty list means the role approver
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
 	Count              int      `json:"count,omitempty"` // number of different people who must give the same positive answer; 0 means 1
+	// ResultInstead gives an approver the right to send [Decision.ResultInstead]. The caller never has this right.
+	ResultInstead bool `json:"result_instead,omitempty"`
 }
 
 // ResumeMode says how a decision resumes the call.
@@ -64,6 +66,9 @@ type Decision struct {
 	ExpectedDigest string `json:"expected_digest,omitempty"`
 	// Remember asks the gate to store a yes for later calls. Nil stores nothing.
 	Remember *Remember `json:"remember,omitempty"`
+	// ResultInstead is the answer of a person in the tool's place: the tool does not run. Nil means that the tool runs. It excludes Result,
+	// Arguments and Remember.
+	ResultInstead *ResultInstead `json:"result_instead,omitempty"`
 
 	DecidedBy Principal `json:"decided_by,omitzero"` // set by the server
 	Time      time.Time `json:"time,omitzero"`       // set by the store
@@ -71,6 +76,21 @@ type Decision struct {
 	AppliesTo string `json:"applies_to,omitempty"`
 	// Votes are the equal answers that formed the decision, including this one, when a ticket needs several. The engine sets them.
 	Votes []Vote `json:"votes,omitempty"`
+}
+
+// A ResultInstead is the result that a person gives in the tool's place. At least one of its texts is set.
+type ResultInstead struct {
+	Data    string `json:"data,omitempty"`    // JSON text; a success must satisfy the result schema of the tool
+	Message string `json:"message,omitempty"` // text that the model reads instead of Data; an error requires it
+	Error   bool   `json:"error,omitempty"`   // the call ends FAILED
+}
+
+// Size returns the length of the texts in bytes; 0 for nil.
+func (r *ResultInstead) Size() int {
+	if r == nil {
+		return 0
+	}
+	return len(r.Data) + len(r.Message)
 }
 
 // A Vote is one of several answers that a ticket needs.

@@ -73,7 +73,7 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		out.OnExpiry = tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT
 	}
 	if a := s.Approvers; a != nil {
-		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count)}
+		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead}
 	}
 	return out
 }
@@ -88,6 +88,9 @@ func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 		ExpectedDigest: d.ExpectedDigest, DecidedBy: FromPrincipal(&d.DecidedBy), Time: FromTime(d.Time), AppliesTo: d.AppliesTo,
 	}
 	out.Votes, out.Remember = Each(d.Votes, fromVote), fromRemember(d.Remember)
+	if r := d.ResultInstead; r != nil {
+		out.ResultInstead = &tooldv1.ResultInstead{Data: r.Data, Message: r.Message, Error: r.Error}
+	}
 	if s != nil {
 		out.SuspensionId, out.Round = s.ID, int32(s.Round)
 	}

@@ -175,6 +175,9 @@ func ToDecision(in *tooldv1.Decision) (tool.Decision, error) {
 		Remember: remember,
 		ID:       in.GetDecisionId(), Result: in.GetResult(), Arguments: in.GetArguments(), Reason: in.GetReason(), ExpectedDigest: in.GetExpectedDigest(),
 	}
+	if r := in.GetResultInstead(); r != nil {
+		d.ResultInstead = &tool.ResultInstead{Data: r.GetData(), Message: r.GetMessage(), Error: r.GetError()}
+	}
 	switch in.GetAction() {
 	case tooldv1.DecisionAction_DECISION_ACTION_RESUME:
 		d.Action = tool.Resume

@@ -199,6 +199,9 @@ func (v View) decision(d *tooldv1.Decision, dated bool) string {
 	if d.GetArguments() != "" {
 		text += ", with edited arguments (" + ArgumentsSize(d.GetArguments()) + ")"
 	}
+	if r := d.GetResultInstead(); r != nil {
+		text += ", " + orNone(r.GetError(), "error ") + "in the tool's place"
+	}
 	if d.GetResult() != "" {
 		text += ", answer " + cut(fold(Line(JSON(d.GetResult()))), tableWidth)
 	}

@@ -93,6 +93,9 @@ func approversOf(r *Ruling) string {
 	if r.FourEyes {
 		text += ", not the caller"
 	}
+	if r.Instead {
+		text += ", also in the tool's place"
+	}
 	return text
 }
 

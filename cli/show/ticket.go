@@ -239,6 +239,9 @@ func approvers(a *tooldv1.Approvers) string {
 	if a.GetCount() > 1 {
 		text += fmt.Sprintf(", %d of them", a.GetCount())
 	}
+	if a.GetResultInstead() {
+		text += "; others than the caller also in the tool's place (--result-instead)"
+	}
 	return text
 }
 

@@ -117,6 +117,9 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	if d.Action == tool.Cancel {
 		return out, nil
 	}
+	if d.ResultInstead != nil {
+		return out, k.checkInstead(c, s, p, d)
+	}
 	if err := k.checkAnswer(s, d.Result); err != nil {
 		return out, err
 	}
@@ -155,7 +158,7 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Arguments, *Tool, error) {
 	def := k.Tool(c)
 	if def == nil {
-		return tool.Arguments{}, nil, call.Refuse(call.FailedPrecondition, "TOOL_GONE", "the tool %q does not exist any more; decline the call", c.Tool)
+		return tool.Arguments{}, nil, toolGone(c)
 	}
 	args, err := call.Parse(text).Arguments(def.Descriptor.MaxArguments)
 	if err == nil {
@@ -169,6 +172,10 @@ func (k *Checker) editedArguments(c *call.Call, text, field string) (tool.Argume
 		refusal.Violations = v
 	}
 	return args, def, refusal
+}
+
+func toolGone(c *call.Call) error {
+	return call.Refuse(call.FailedPrecondition, "TOOL_GONE", "the tool %q does not exist any more; decline the call", c.Tool)
 }
 
 // checkAnswer validates an answer against the response schema of the ticket.
@@ -195,12 +202,7 @@ func (k *Checker) checkAnswer(s *call.Suspension, result string) error {
 	}
 	if len(violations) > 0 {
 		refusal := call.Refuse(call.InvalidArgument, "ANSWER_INVALID", "the answer does not meet the ticket's response_schema; the question stays open")
-		for _, v := range violations {
-			if v.Field != "" {
-				v.Field = "." + v.Field
-			}
-			refusal.Violations = append(refusal.Violations, tool.Violation{Field: "decision.result" + v.Field, Description: v.Description})
-		}
+		refusal.Violations = below("decision.result", violations)
 		return refusal
 	}
 	return nil

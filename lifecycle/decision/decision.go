@@ -30,13 +30,13 @@ func CheckRequest(r *call.ResumeRequest) error {
 	switch d.Action {
 	case tool.Resume:
 	case tool.Cancel:
-		if d.Arguments != "" || d.Result != "" {
+		if d.Arguments != "" || d.Result != "" || d.ResultInstead != nil {
 			return call.InvalidField("decision", "a CANCEL carries neither arguments nor a result")
 		}
 	default:
 		return call.InvalidField("decision.action", "is %q; want RESUME or CANCEL", d.Action)
 	}
-	if len(d.Result) > 1<<20 || len(d.Reason) > 1<<10 || len(d.Arguments) > 1<<20 {
+	if len(d.Result)+d.ResultInstead.Size() > 1<<20 || len(d.Reason) > 1<<10 || len(d.Arguments) > 1<<20 {
 		return call.InvalidField("decision", "is too large: a result and arguments have at most 1 MiB, a reason 1 KiB")
 	}
 	return nil
@@ -70,10 +70,15 @@ func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 		}
 		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)
 	}
-	if s.Approvers.DistinctFromCaller && (p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf || p.Subject == "") {
+	if s.Approvers.DistinctFromCaller && isCaller(p, c) {
 		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "the caller cannot answer this ticket; another approver must")
 	}
 	return nil
+}
+
+// isCaller reports whether p is the caller of c or the subject on whose behalf it acts. A principal without a subject counts as the caller.
+func isCaller(p tool.Principal, c *call.Call) bool {
+	return p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf || p.Subject == ""
 }
 
 // Decided returns the error for an answer to a closed question. It names the decision that closed the question, if there is one.
@@ -95,6 +100,9 @@ func Content(suspensionID string, d *tool.Decision) string {
 	content := []any{suspensionID, string(d.Action), d.Result, d.Arguments, d.Reason, d.ExpectedDigest}
 	if m := d.Remember; m != nil {
 		content = append(content, m.Option, string(m.Scope), call.FormatTime(m.Until))
+	}
+	if r := d.ResultInstead; r != nil {
+		content = append(content, []any{r.Data, r.Message, r.Error})
 	}
 	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.decision.v1"), content))
 	return hex.EncodeToString(sum[:])

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -18,6 +19,16 @@ const (
 		`"data":{"description":"the result, when it happened"},"message":{"type":"string","description":"what the model reads instead of the data"}},` +
 		`"required":["outcome"],"additionalProperties":false}`
 )
+
+// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it.
+func DoubtTicket(title string) *tool.Ticket {
+	return &tool.Ticket{
+		Action:         gating.ActionDoubt,
+		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
+		Approvers:      &tool.Approvers{},
+		ResponseSchema: json.RawMessage(DoubtSchema),
+	}
+}
 
 // A DoubtAnswer is an answer that satisfies DoubtSchema.
 type DoubtAnswer struct {

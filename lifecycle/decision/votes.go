@@ -65,6 +65,10 @@ func says(d *tool.Decision) string {
 		arguments, _ := call.ParseJSON(d.Arguments, 0)
 		content = append(content, arguments)
 	}
+	if r := d.ResultInstead; r != nil {
+		data, _ := call.ParseJSON(r.Data, 0)
+		content = append(content, []any{"result_instead", data, r.Message, r.Error})
+	}
 	sum := sha256.Sum256(call.AppendCanonical([]byte("toold.vote.v1"), content))
 	return hex.EncodeToString(sum[:])
 }

@@ -81,5 +81,24 @@ func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 
 // broughtArguments reports whether a round's decision replaced the arguments.
 func broughtArguments(r *call.Round) bool {
-	return r.Decision.Arguments != "" || r.Suspension.ResumeMode == tool.PassDecisionToTool
+	return r.Decision.Arguments != "" || r.Suspension.ResumeMode == tool.PassDecisionToTool && r.Decision.ResultInstead == nil
+}
+
+// Instead returns the round whose decision contains the result of the call in the tool's place, or nil. It stays in effect while other gates
+// ask, until a decision edits the arguments or the same gate gets another answer.
+func Instead(c *call.Call) *call.Round {
+	resumed := func(r *call.Round) bool { return r.Decision != nil && r.Decision.Action == tool.Resume }
+	for i := len(c.Rounds) - 1; i >= 0; i-- {
+		r := &c.Rounds[i]
+		switch {
+		case !resumed(r):
+		case r.Decision.ResultInstead != nil && !slices.ContainsFunc(c.Rounds[i+1:], func(later call.Round) bool {
+			return resumed(&later) && later.Suspension.Origin == r.Suspension.Origin
+		}):
+			return r
+		case broughtArguments(r):
+			return nil
+		}
+	}
+	return nil
 }

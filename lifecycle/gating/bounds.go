@@ -74,7 +74,7 @@ func roundWeight(r *call.Round) int {
 		n += len(d.Notes[i])
 	}
 	if d := r.Decision; d != nil {
-		n += len(d.Result) + len(d.Arguments) + len(d.Reason)
+		n += len(d.Result) + len(d.Arguments) + len(d.Reason) + d.ResultInstead.Size()
 	}
 	return n
 }

@@ -98,3 +98,20 @@ func (m MachineActions) Check(action, source string) error {
 	}
 	return nil
 }
+
+// Approvers returns the approvers of a ticket with their defaults, or nil. A daemon with a single user has no other person who could answer.
+// The record then requires one vote and no distinct person, and the user types a confirmation instead.
+func Approvers(a *tool.Approvers, singleUser bool) *tool.Approvers {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	if len(c.Roles) == 0 {
+		c.Roles = []string{"approver"}
+	}
+	c.Count = max(c.Count, 1)
+	if singleUser {
+		c.DistinctFromCaller, c.Count = false, 1
+	}
+	return &c
+}

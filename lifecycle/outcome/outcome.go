@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -195,6 +196,30 @@ func SetResult(r *tool.Result) *Terminal {
 // Answered is the outcome of a call whose decision contains its result.
 func Answered(executed call.Executed, r *tool.Result) *Terminal {
 	return &Terminal{Status: call.Succeeded, Executed: executed, After: true, Result: r}
+}
+
+// AnsweredInstead is the outcome of a call whose result d contains in the tool's place. The metadata of the result names the people who gave it.
+func AnsweredInstead(d *tool.Decision) *Terminal {
+	var by []string
+	for _, p := range d.Voters() {
+		by = append(by, p.Subject)
+	}
+	r := d.ResultInstead
+	out := Answered(call.NotStarted, &tool.Result{
+		Status: tool.StatusSuccess, Data: r.Data, Message: r.Message, Metadata: map[string]string{"result_instead": strings.Join(by, ", ")},
+	})
+	if r.Error {
+		out.Status, out.Result.Status, out.Result.Message = call.Failed, tool.StatusError, ""
+		out.Result.Error = &tool.Error{Code: tool.ExecutionFailed, Reason: "RESULT_INSTEAD", Message: r.Message}
+	}
+	return out
+}
+
+// ToolChanged is the outcome of a call whose tool changed after a person had answered in its place.
+func ToolChanged() *Terminal {
+	return refused(tool.Error{
+		Code: tool.Interrupted, Reason: "TOOL_CHANGED", Message: "Not run: the tool has changed since a person answered in its place", Retryable: true,
+	})
 }
 
 // BeforeFailed is the outcome of a call when a required Before hook failed.

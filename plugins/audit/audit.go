@@ -57,8 +57,9 @@ type Entry struct {
 	Decision string          `json:"decision_id,omitempty"` // for vote_recorded and resumed
 	By       *tool.Principal `json:"by,omitempty"`          // the principal that decided, voted or cancelled
 	Result   string          `json:"answer_sha256,omitempty"`
-	Remember *tool.Remember  `json:"remember,omitempty"` // for resumed: the rule that commits with the decision
-	Cause    string          `json:"cause,omitempty"`    // for cancel_requested
+	Remember *tool.Remember  `json:"remember,omitempty"`       // for resumed: the rule that commits with the decision
+	Instead  *Instead        `json:"result_instead,omitempty"` // for resumed: a person answered in the tool's place
+	Cause    string          `json:"cause,omitempty"`          // for cancel_requested
 
 	Status   call.Status   `json:"status,omitempty"` // set for finished
 	Executed call.Executed `json:"executed,omitempty"`
@@ -66,6 +67,13 @@ type Entry struct {
 
 	Operation string            `json:"operation,omitempty"` // set for the event operation, together with By; Error is set when the operation was refused
 	Of        map[string]string `json:"of,omitempty"`
+}
+
+// Instead describes a result that a person gave in the tool's place.
+type Instead struct {
+	Data    string `json:"data_sha256,omitempty"`
+	Message string `json:"message_sha256,omitempty"`
+	Error   bool   `json:"error,omitempty"`
 }
 
 // EventOperation is the event of a record about a request to the daemon that is not about a call.
@@ -148,6 +156,9 @@ func entry(in *hook.Input, ev *call.Event) (e Entry, kept bool) {
 			e.Suspension = ev.Suspension.ID
 		}
 		e.Arguments, e.Result, e.Remember = digest(d.Arguments), digest(d.Result), d.Remember
+		if d.ResultInstead != nil {
+			e.Instead = &Instead{Data: digest(d.ResultInstead.Data), Message: digest(d.ResultInstead.Message), Error: d.ResultInstead.Error}
+		}
 	case call.EventCancelRequested:
 		by := ev.Cancel.By
 		e.By, e.Cause = &by, ev.Cancel.Cause

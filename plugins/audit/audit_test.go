@@ -204,6 +204,7 @@ func TestRecordsTellNoContent(t *testing.T) {
 		{Type: call.EventOutput, Output: &call.Output{Bytes: []byte("s3cr3t")}},
 		{Type: call.EventSuspended, Suspension: &call.Suspension{ID: "s-1", Message: "s3cr3t", Digest: "d"}},
 		{Type: call.EventResumed, Decision: &tool.Decision{ID: "d-1", Action: tool.Resume, Reason: "s3cr3t", Result: `"s3cr3t"`, DecidedBy: tool.Principal{Subject: "bob"}}},
+		{Type: call.EventResumed, Decision: &tool.Decision{ID: "d-2", Action: tool.Resume, ResultInstead: &tool.ResultInstead{Data: `"s3cr3t"`, Message: "s3cr3t", Error: true}}},
 		{Type: call.EventCancelRequested, Cancel: &call.CancelRequest{Reason: "s3cr3t", Cause: "CLIENT"}},
 		{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Failed, Executed: call.NotStarted, Result: &tool.Result{
 			Message: "s3cr3t", Error: &tool.Error{Code: tool.Denied, Reason: "NO", Message: "s3cr3t"}}}},
@@ -217,9 +218,12 @@ func TestRecordsTellNoContent(t *testing.T) {
 				t.Error(err)
 			}
 			told = append(told, string(e.Event))
+			if i := e.Instead; (i != nil) != (e.Decision == "d-2") || i != nil && (len(i.Data) != 64 || len(i.Message) != 64 || i.Data == i.Message || !i.Error) {
+				t.Errorf("record %s", r.Bytes)
+			}
 		}
 	}
-	if want := "accepted attempt_started suspended resumed cancel_requested finished"; strings.Join(told, " ") != want {
+	if want := "accepted attempt_started suspended resumed resumed cancel_requested finished"; strings.Join(told, " ") != want {
 		t.Errorf("told %q", told)
 	}
 }

@@ -92,7 +92,8 @@ func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in
 func (r *Rules) by(e *entry, l *layer, s *subject) decision {
 	d := decision{
 		action: e.rule.action, rule: e.rule, pattern: e.pattern, layer: l, tier: s.tier, fourEyes: s.tier == tool.Escalate || e.rule.fourEyes,
-		approvers: r.approvers, count: e.rule.count, expiresIn: r.expiresIn, remember: e.rule.remember,
+		approvers: r.approvers, count: e.rule.count, expiresIn: r.expiresIn, instead: e.rule.instead,
+		remember: e.rule.remember,
 	}
 	if len(e.rule.approvers) > 0 {
 		d.approvers = e.rule.approvers
@@ -156,6 +157,7 @@ func stricter(a, b decision) decision {
 	}
 	a.fourEyes = a.fourEyes || b.fourEyes
 	a.count = max(a.count, b.count)
+	a.instead = a.instead && b.instead
 	if a.expiresIn == 0 || b.expiresIn > 0 && b.expiresIn < a.expiresIn {
 		a.expiresIn = b.expiresIn
 	}

@@ -24,6 +24,7 @@ type Explanation struct {
 	Approvers []string `json:"approvers,omitempty"`
 	Count     int      `json:"count,omitempty"`
 	FourEyes  bool     `json:"four_eyes,omitempty"`
+	Instead   bool     `json:"result_instead,omitempty"`
 	Tried     []Tried  `json:"tried,omitempty"` // rules that name the tool, the strongest first
 }
 
@@ -56,7 +57,7 @@ func (g *Gate) Explain(in *hook.Input) Explanation {
 		e.Pattern = d.pattern.text
 	}
 	if d.action.asks() {
-		e.Approvers, e.Count, e.FourEyes = d.approvers, max(d.count, 1), d.fourEyes
+		e.Approvers, e.Count, e.FourEyes, e.Instead = d.approvers, max(d.count, 1), d.fourEyes, d.instead
 	}
 	return e
 }

@@ -188,11 +188,12 @@ func (r *reader) rule(n ast.Node, number int) (*rule, error) {
 		"when":    func(n ast.Node) (err error) { out.when, err = r.when(n); return err },
 		"reason":  func(n ast.Node) (err error) { out.reason, err = text(n); return err },
 
-		"four_eyes":  asking("four_eyes", func(n ast.Node) (err error) { out.fourEyes, err = boolean(n); return err }),
-		"approvers":  asking("approvers", func(n ast.Node) (err error) { out.approvers, err = roles(n); return err }),
-		"expires_in": asking("expires_in", func(n ast.Node) (err error) { out.expiresIn, err = expiry(n); return err }),
-		"count":      asking("count", func(n ast.Node) (err error) { out.count, err = votes(n); return err }),
-		"remember":   asking("remember", func(n ast.Node) (err error) { out.remember, err = options(n); return err }),
+		"four_eyes":      asking("four_eyes", func(n ast.Node) (err error) { out.fourEyes, err = boolean(n); return err }),
+		"approvers":      asking("approvers", func(n ast.Node) (err error) { out.approvers, err = roles(n); return err }),
+		"expires_in":     asking("expires_in", func(n ast.Node) (err error) { out.expiresIn, err = expiry(n); return err }),
+		"count":          asking("count", func(n ast.Node) (err error) { out.count, err = votes(n); return err }),
+		"result_instead": asking("result_instead", func(n ast.Node) (err error) { out.instead, err = boolean(n); return err }),
+		"remember":       asking("remember", func(n ast.Node) (err error) { out.remember, err = options(n); return err }),
 	})
 	switch {
 	case err != nil:
@@ -202,7 +203,7 @@ func (r *reader) rule(n ast.Node, number int) (*rule, error) {
 	case len(out.tools)+len(out.tiers)+len(out.sources)+len(out.callers) == 0 && out.when == nil:
 		return nil, wrong(n, `the rule names nothing; want tools, tiers, sources, callers or when (tools: ["*"] is every tool)`)
 	}
-	for _, key := range []string{"four_eyes", "approvers", "expires_in", "count", "remember"} {
+	for _, key := range []string{"four_eyes", "approvers", "expires_in", "count", "result_instead", "remember"} {
 		if at, is := forAsk[key]; is && (!out.action.asks() || key == "remember" && out.action == askAlways) {
 			return nil, wrong(at, "%s has no effect on the action %s", key, out.action)
 		}

@@ -55,6 +55,7 @@ func TestParseErrors(t *testing.T) {
 		{"nobody", "rules:\n  - action: ask\n    tools: [x]\n    count: 0\n", "4:12", "from 1 to 100"},
 		{"too many people", "rules:\n  - action: ask\n    tools: [x]\n    count: 101\n", "4:12", "from 1 to 100"},
 		{"people for nothing", "rules:\n  - action: deny\n    tools: [x]\n    count: 2\n", "4:12", "no effect"},
+		{"a result in the tool's place on allow", "rules:\n  - action: allow\n    tools: [x]\n    result_instead: true\n", "4:21", "no effect"},
 		{"remember what is not there", "rules:\n  - action: ask\n    tools: [x]\n    remember: [exactly]\n", "4:16", "exact, path, command, origin"},
 		{"remember in a word", "rules:\n  - action: ask\n    tools: [x]\n    remember: exact\n", "4:15", "want none, or a list"},
 		{"remember on ask always", "rules:\n  - action: ask always\n    tools: [x]\n    remember: none\n", "4:15", "no effect on the action ask always"},

@@ -197,6 +197,9 @@ func (g *Gate) commandSubjects(s subject) []subject {
 
 // satisfies reports whether an approval is enough for the current rules, which may have become stricter since the approval.
 func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d *decision) bool {
+	if a.ResultInstead != nil && !d.instead {
+		return false
+	}
 	if g.singleUser && !d.alone() {
 		var typed struct {
 			Confirm string `json:"confirm"`

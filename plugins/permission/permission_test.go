@@ -195,6 +195,8 @@ func TestAnswer(t *testing.T) {
 		}
 		return d
 	}
+	instead := yes("bob", "")
+	instead.ResultInstead = &tool.ResultInstead{Message: "by hand"}
 	const fourEyes = `rules: [{action: ask, tools: [x], four_eyes: true}]`
 	const two = `rules: [{action: ask, tools: [x], count: 2}]`
 	const twoOthers = `rules: [{action: ask, tools: [x], count: 2, four_eyes: true}]`
@@ -205,6 +207,9 @@ func TestAnswer(t *testing.T) {
 		want        string
 	}{
 		{"yes", "", false, yes("bob", ""), "ALLOW"},
+		{"a result in the tool's place", `rules: [{action: ask, tools: [x], result_instead: true}]`, false, instead, "ALLOW"},
+		{"a result in the tool's place, for which there is no right now", "", false, instead, "SUSPEND"},
+		{"a result in the tool's place never beats a deny", `rules: [{action: deny, tools: [x]}]`, false, instead, "DENY"},
 		{"yes of the caller", "", false, yes("alice", ""), "ALLOW"},
 		{"no", "", false, &tool.Decision{Action: tool.Cancel, DecidedBy: tool.Principal{Subject: "bob"}}, "SUSPEND"},
 		{"an answer without an action", "", false, &tool.Decision{DecidedBy: tool.Principal{Subject: "bob"}}, "SUSPEND"},
@@ -262,6 +267,24 @@ func TestSeveralPeople(t *testing.T) {
 	got = check(t, gate(t, `rules: [{action: ask, tools: [x], count: 3, four_eyes: true}]`), input("x", tool.Confirm)).Ticket()
 	if got.Approvers.Count != 3 || !got.Approvers.DistinctFromCaller || got.Message != "Allow x? 3 people have to agree, none of them the caller." {
 		t.Errorf("ticket %q for %+v", got.Message, got.Approvers)
+	}
+}
+
+// The rule alone gives the right to answer in the tool's place. A single user, who is also the caller, never has it where two people are needed.
+func TestResultInstead(t *testing.T) {
+	for rules, want := range map[string]bool{
+		`rules: [{action: ask, tools: [x]}]`:                                        false,
+		`rules: [{action: ask, tools: [x], result_instead: false}]`:                 false,
+		`rules: [{action: ask, tools: [x], result_instead: true}]`:                  true,
+		`rules: [{action: ask always, tools: [x], result_instead: true, count: 2}]`: true,
+	} {
+		g := gate(t, rules)
+		if got := check(t, g, input("x", tool.Confirm)).Ticket().Approvers.ResultInstead; got != want {
+			t.Errorf("%s: the ticket gives the right: %t", rules, got)
+		}
+		if got := g.Explain(input("x", tool.Confirm)).Instead; got != want {
+			t.Errorf("%s: explained as %t", rules, got)
+		}
 	}
 }
 

@@ -71,6 +71,7 @@ type rule struct {
 	approvers []string
 	count     int // required approvals; 0 means one
 	expiresIn time.Duration
+	instead   bool     // approvers may answer in the tool's place
 	remember  []string // kinds of options; nil means all
 }
 
@@ -118,6 +119,7 @@ type decision struct {
 	approvers []string
 	count     int
 	expiresIn time.Duration
+	instead   bool
 	remember  []string
 	version   string // version of the rules
 }

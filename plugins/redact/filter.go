@@ -101,6 +101,9 @@ func (f *filter) clean(e call.Event) call.Event {
 	case e.Decision != nil: // The answer itself is not redacted, because the tool needs it.
 		d := *e.Decision
 		d.Reason, d.Result = r.Text(d.Reason), r.JSON(d.Result)
+		if d.ResultInstead != nil {
+			d.ResultInstead = &tool.ResultInstead{Data: r.JSON(d.ResultInstead.Data), Message: r.Text(d.ResultInstead.Message), Error: d.ResultInstead.Error}
+		}
 		e.Decision = &d
 	case e.Outcome != nil && e.Outcome.Result != nil:
 		o := *e.Outcome

@@ -52,6 +52,20 @@ func TestKnownWhileACallRuns(t *testing.T) {
 	}
 }
 
+// The event of a decision shows neither the answer nor a result in the tool's place (T79).
+func TestDecisionsAreRedacted(t *testing.T) {
+	given := tool.Decision{Reason: "correct-horse", Result: `"correct-horse"`, ResultInstead: &tool.ResultInstead{Data: `"correct-horse"`, Message: "correct-horse", Error: true}}
+	filter := redact.NewLive(known(t)).Filter(&hook.Input{})
+	events, _ := filter(call.Event{Type: call.EventResumed, Decision: &given})
+	d := events[0].Decision
+	if d.Reason != "[redacted]" || d.Result != `"[redacted]"` || *d.ResultInstead != (tool.ResultInstead{Data: `"[redacted]"`, Message: "[redacted]", Error: true}) {
+		t.Errorf("the event says %+v %+v", d, d.ResultInstead)
+	}
+	if given.ResultInstead.Message != "correct-horse" {
+		t.Error("the filter changed the decision itself")
+	}
+}
+
 func TestKnowRefuses(t *testing.T) {
 	l := redact.NewLive(newRedactor(t, redact.Config{}))
 	for _, text := range []string{"short", strings.Repeat("x", redact.MaxValue+1), "with [redacted in it"} {

@@ -523,7 +523,9 @@ type Approvers struct {
 	DistinctFromCaller bool `protobuf:"varint,2,opt,name=distinct_from_caller,json=distinctFromCaller,proto3" json:"distinct_from_caller,omitempty"`
 	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 mean one. A subject has one vote; a later
 	// vote replaces it. One CANCEL of an eligible subject decides at once.
-	Count         int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
+	// True if an approver may send Decision.result_instead. The caller, and the subject on whose behalf it acts, never may.
+	ResultInstead bool `protobuf:"varint,4,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -577,6 +579,13 @@ func (x *Approvers) GetCount() int32 {
 		return x.Count
 	}
 	return 0
+}
+
+func (x *Approvers) GetResultInstead() bool {
+	if x != nil {
+		return x.ResultInstead
+	}
+	return false
 }
 
 // RememberOption is an answer that can be stored for later calls.
@@ -734,7 +743,11 @@ type Decision struct {
 	// Set by the server; ignored in requests.
 	Round int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
 	// The votes for this decision, including this one. Empty unless approvers.count is above 1. Set by the server; ignored in requests.
-	Votes         []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
+	Votes []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
+	// A result in the tool's place: the gates decide again, but the tool does not run. Only with RESUME, and without result, arguments and
+	// remember. A ticket without approvers.result_instead refuses it with PERMISSION_DENIED, reason RESULT_INSTEAD_NOT_ALLOWED. The caller, and the subject on
+	// whose behalf it acts, get PERMISSION_DENIED, reason FOUR_EYES.
+	ResultInstead *ResultInstead `protobuf:"bytes,14,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -860,6 +873,79 @@ func (x *Decision) GetVotes() []*Vote {
 	return nil
 }
 
+func (x *Decision) GetResultInstead() *ResultInstead {
+	if x != nil {
+		return x.ResultInstead
+	}
+	return nil
+}
+
+// ResultInstead is the result that an approver gives in the tool's place. At least one of data and message is set. The metadata of the
+// call's result then has the key `result_instead`, with the subjects of the people who answered.
+type ResultInstead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// JSON text. Unless `error` is set, it must satisfy the tool's result_schema. A violation is INVALID_ARGUMENT with field violations under
+	// `decision.result_instead.data`, and the suspension stays open.
+	Data string `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// What the model reads instead of the data. Required with `error`.
+	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// True ends the call FAILED with EXECUTION_FAILED, reason RESULT_INSTEAD. False ends it SUCCEEDED.
+	Error         bool `protobuf:"varint,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResultInstead) Reset() {
+	*x = ResultInstead{}
+	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResultInstead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResultInstead) ProtoMessage() {}
+
+func (x *ResultInstead) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResultInstead.ProtoReflect.Descriptor instead.
+func (*ResultInstead) Descriptor() ([]byte, []int) {
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ResultInstead) GetData() string {
+	if x != nil {
+		return x.Data
+	}
+	return ""
+}
+
+func (x *ResultInstead) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ResultInstead) GetError() bool {
+	if x != nil {
+		return x.Error
+	}
+	return false
+}
+
 // Vote is one of several answers that a ticket needs.
 type Vote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -882,7 +968,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +980,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +993,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Vote) GetDecisionId() string {
@@ -993,7 +1079,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	mi := &file_toold_v1_suspension_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1091,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	mi := &file_toold_v1_suspension_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1104,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Rule) GetRuleId() string {
@@ -1161,18 +1247,19 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\vPendingCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"y\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xa0\x01\n" +
 	"\tApprovers\x12$\n" +
 	"\x05roles\x18\x01 \x03(\x0e2\x0e.toold.v1.RoleR\x05roles\x120\n" +
 	"\x14distinct_from_caller\x18\x02 \x01(\bR\x12distinctFromCaller\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x05R\x05count\">\n" +
+	"\x05count\x18\x03 \x01(\x05R\x05count\x12%\n" +
+	"\x0eresult_instead\x18\x04 \x01(\bR\rresultInstead\">\n" +
 	"\x0eRememberOption\x12\x16\n" +
 	"\x06option\x18\x01 \x01(\tR\x06option\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\"\x83\x01\n" +
 	"\bRemember\x12\x16\n" +
 	"\x06option\x18\x01 \x01(\tR\x06option\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.toold.v1.RememberScopeR\x05scope\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xe8\x03\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"\xa8\x04\n" +
 	"\bDecision\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x120\n" +
@@ -1190,7 +1277,12 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	" \x01(\tR\tappliesTo\x12#\n" +
 	"\rsuspension_id\x18\v \x01(\tR\fsuspensionId\x12\x14\n" +
 	"\x05round\x18\f \x01(\x05R\x05round\x12$\n" +
-	"\x05votes\x18\r \x03(\v2\x0e.toold.v1.VoteR\x05votes\"\xea\x01\n" +
+	"\x05votes\x18\r \x03(\v2\x0e.toold.v1.VoteR\x05votes\x12>\n" +
+	"\x0eresult_instead\x18\x0e \x01(\v2\x17.toold.v1.ResultInsteadR\rresultInstead\"S\n" +
+	"\rResultInstead\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\tR\x04data\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\bR\x05error\"\xea\x01\n" +
 	"\x04Vote\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x120\n" +
@@ -1253,7 +1345,7 @@ func file_toold_v1_suspension_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_suspension_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_toold_v1_suspension_proto_goTypes = []any{
 	(ResumeMode)(0),               // 0: toold.v1.ResumeMode
 	(DecisionAction)(0),           // 1: toold.v1.DecisionAction
@@ -1265,43 +1357,45 @@ var file_toold_v1_suspension_proto_goTypes = []any{
 	(*RememberOption)(nil),        // 7: toold.v1.RememberOption
 	(*Remember)(nil),              // 8: toold.v1.Remember
 	(*Decision)(nil),              // 9: toold.v1.Decision
-	(*Vote)(nil),                  // 10: toold.v1.Vote
-	(*Rule)(nil),                  // 11: toold.v1.Rule
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*Description)(nil),           // 13: toold.v1.Description
-	(Role)(0),                     // 14: toold.v1.Role
-	(*Principal)(nil),             // 15: toold.v1.Principal
+	(*ResultInstead)(nil),         // 10: toold.v1.ResultInstead
+	(*Vote)(nil),                  // 11: toold.v1.Vote
+	(*Rule)(nil),                  // 12: toold.v1.Rule
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*Description)(nil),           // 14: toold.v1.Description
+	(Role)(0),                     // 15: toold.v1.Role
+	(*Principal)(nil),             // 16: toold.v1.Principal
 }
 var file_toold_v1_suspension_proto_depIdxs = []int32{
 	5,  // 0: toold.v1.Suspension.pending:type_name -> toold.v1.PendingCall
 	0,  // 1: toold.v1.Suspension.resume_mode:type_name -> toold.v1.ResumeMode
-	12, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
+	13, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
 	6,  // 3: toold.v1.Suspension.approvers:type_name -> toold.v1.Approvers
-	13, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
+	14, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
 	2,  // 5: toold.v1.Suspension.on_expiry:type_name -> toold.v1.ExpiryAction
-	12, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
+	13, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
 	7,  // 7: toold.v1.Suspension.remember_options:type_name -> toold.v1.RememberOption
-	10, // 8: toold.v1.Suspension.votes:type_name -> toold.v1.Vote
-	14, // 9: toold.v1.Approvers.roles:type_name -> toold.v1.Role
+	11, // 8: toold.v1.Suspension.votes:type_name -> toold.v1.Vote
+	15, // 9: toold.v1.Approvers.roles:type_name -> toold.v1.Role
 	3,  // 10: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
-	12, // 11: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
+	13, // 11: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
 	1,  // 12: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
 	8,  // 13: toold.v1.Decision.remember:type_name -> toold.v1.Remember
-	15, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
-	12, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	10, // 16: toold.v1.Decision.votes:type_name -> toold.v1.Vote
-	1,  // 17: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
-	15, // 18: toold.v1.Vote.voter:type_name -> toold.v1.Principal
-	12, // 19: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	3,  // 20: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
-	15, // 21: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
-	12, // 22: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
-	12, // 23: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	16, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
+	13, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	11, // 16: toold.v1.Decision.votes:type_name -> toold.v1.Vote
+	10, // 17: toold.v1.Decision.result_instead:type_name -> toold.v1.ResultInstead
+	1,  // 18: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
+	16, // 19: toold.v1.Vote.voter:type_name -> toold.v1.Principal
+	13, // 20: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
+	3,  // 21: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
+	16, // 22: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
+	13, // 23: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
+	13, // 24: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }
@@ -1317,7 +1411,7 @@ func file_toold_v1_suspension_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_suspension_proto_rawDesc), len(file_toold_v1_suspension_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
