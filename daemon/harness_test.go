@@ -44,12 +44,14 @@ func TestMain(m *testing.M) {
 		Main()
 		return
 	}
-	if at := os.Getenv(asClient); at != "" {
-		if err := playClient(at); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	for variable, play := range map[string]func(address string) error{asClient: playClient, asAgent: playAgent} {
+		if at := os.Getenv(variable); at != "" {
+			if err := play(at); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			return
 		}
-		return
 	}
 	if at := os.Getenv(asWorker); at != "" {
 		serveTestTools(at)

@@ -186,7 +186,8 @@ func languages() []language {
 			"go",
 			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asWorker+"="+address) },
 			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asClient+"="+address) },
-			nil, nil,
+			func(t *testing.T, address string) *exec.Cmd { return goSDK(t, asAgent+"="+address) },
+			nil,
 		},
 		{
 			"python",

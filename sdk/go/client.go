@@ -58,8 +58,9 @@ func Dial(target string, with ...Option) (*Client, error) {
 		}
 		o.secure = insecure.NewCredentials()
 	}
+	check := &versionCheck{turn: make(chan struct{}, 1)}
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
-		grpc.WithUnaryInterceptor(typedUnary), grpc.WithStreamInterceptor(typedStream),
+		grpc.WithUnaryInterceptor(check.unary), grpc.WithStreamInterceptor(check.stream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 		}))
@@ -108,18 +109,13 @@ func mustJSON(v any) string {
 // Call runs a tool and returns the call when it has ended or is suspended.
 func (c *Client) Call(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Call, error) {
 	named(spec)
-	p := pauses{patience: c.patience}
 	for {
-		r, err := c.Calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(5 * time.Minute)})
-		if err == nil {
-			call := r.GetCall()
-			if call.GetEndedAt() != nil || call.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
-				return call, nil
-			}
-			continue
-		}
-		if err := p.after(ctx, err); err != nil {
-			return nil, err
+		r, err := again(ctx, c.patience, func() (*tooldv1.CallToolResponse, error) {
+			return c.Calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(5 * time.Minute)})
+		})
+		call := r.GetCall()
+		if err != nil || call.GetEndedAt() != nil || call.GetStatus() == tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+			return call, err
 		}
 	}
 }
@@ -167,36 +163,18 @@ func (c *Client) Watch(ctx context.Context, r *tooldv1.WatchCallsRequest) iter.S
 
 // Get returns the current record of a call.
 func (c *Client) Get(ctx context.Context, callID string) (*tooldv1.Call, error) {
-	r, err := c.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: callID})
+	r, err := again(ctx, c.patience, func() (*tooldv1.GetCallResponse, error) {
+		return c.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: callID})
+	})
 	return r.GetCall(), err
 }
 
 // Cancel requests the cancellation of a call, waits at most wait for its end, and returns its current record.
 func (c *Client) Cancel(ctx context.Context, callID, reason string, wait time.Duration) (*tooldv1.Call, error) {
-	r, err := c.Calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: callID, Reason: reason, Wait: durationpb.New(wait)})
+	r, err := again(ctx, c.patience, func() (*tooldv1.CancelCallResponse, error) {
+		return c.Calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: callID, Reason: reason, Wait: durationpb.New(wait)})
+	})
 	return r.GetCall(), err
-}
-
-// Waiting returns the calls that wait for a decision, oldest first.
-func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
-	return func(yield func(*tooldv1.Call, error) bool) {
-		r.Statuses, r.Order = []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}, tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
-		for {
-			page, err := c.Calls.ListCalls(ctx, r)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, call := range page.GetCalls() {
-				if !yield(call, nil) {
-					return
-				}
-			}
-			if r.PageToken = page.GetNextPageToken(); r.PageToken == "" {
-				return
-			}
-		}
-	}
 }
 
 // Resume approves exactly what the call shows, or answers its question. It returns [ErrDigest] when the ticket's digest does not match what

@@ -4,7 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	toold "github.com/toold-dev/toold/sdk/go"
@@ -80,20 +82,8 @@ func (*refusing) ExecuteTool(*tooldv1.ExecuteToolRequest, grpc.ServerStreamingSe
 
 func dialed(t *testing.T) (*toold.Client, *refusing) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, srv := &refusing{}, grpc.NewServer()
-	tooldv1.RegisterCallServiceServer(srv, s)
-	go func() { _ = srv.Serve(l) }() // returns after Stop
-	t.Cleanup(srv.Stop)
-	c, err := toold.Dial(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c, s
+	s := &refusing{}
+	return serve(t, admin(&versioned{}), calls(s)), s
 }
 
 func TestGetAndCancel(t *testing.T) {
@@ -128,8 +118,37 @@ func TestErrorsHaveReasons(t *testing.T) {
 		if e.Code != codes.FailedPrecondition || e.Reason != "RUN_BLOCKED" || e.Metadata["run_id"] != "r1" || e.Message != "the run is blocked" || e.Fields["spec.run.run_id"] != "is blocked" {
 			t.Errorf("%s: %+v", name, e)
 		}
+		if !errors.Is(err, toold.ReasonRunBlocked) || errors.Is(err, toold.ReasonRunEnded) || errors.Is(err, toold.Reason("")) || !strings.Contains(e.Hint(), "EndRun") {
+			t.Errorf("%s: %v has the hint %q", name, err, e.Hint())
+		}
 		if status.Code(err) != codes.FailedPrecondition || err.Error() != "FailedPrecondition: RUN_BLOCKED: the run is blocked" {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// full is a daemon that has no room for the first request.
+type full struct {
+	tooldv1.UnimplementedCallServiceServer
+	requests []string
+}
+
+func (s *full) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1.CallToolResponse, error) {
+	if s.requests = append(s.requests, r.GetSpec().GetCallId()); len(s.requests) > 1 {
+		return &tooldv1.CallToolResponse{Call: &tooldv1.Call{EndedAt: timestamppb.Now()}}, nil
+	}
+	st, err := status.New(codes.ResourceExhausted, "the queue is full").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)})
+	if err != nil {
+		return nil, err
+	}
+	return nil, st.Err()
+}
+
+// TestRetryInfo checks that a client repeats a request when the daemon says when, with the same id.
+func TestRetryInfo(t *testing.T) {
+	s := &full{}
+	c := serve(t, admin(&versioned{}), calls(s))
+	if _, err := c.Call(t.Context(), toold.NewSpec("t", nil)); err != nil || len(s.requests) != 2 || s.requests[0] != s.requests[1] {
+		t.Errorf("Call = %v with requests %q, want two with the same id", err, s.requests)
 	}
 }

@@ -1,12 +1,21 @@
-// Package toold is a client of a toold daemon. It calls tools, answers questions and watches calls.
+// Package toold is a client of a toold daemon. It runs the tool calls of models, calls tools, answers questions and watches calls.
+//
+// An agent gets the tools for its model from a [Toolset], and runs each response of the model as a [Turn]:
 //
 //	client, err := toold.Dial("127.0.0.1:7130", toold.WithToken(token))
-//	call, err := client.Call(ctx, toold.NewSpec("greet", map[string]string{"name": "Ada"}))
-//	fmt.Println(call.GetResult().GetMessage())
+//	toolset, err := client.Toolset(ctx, toold.OpenAI, toold.ToolsetConfig{})
+//	turn := toolset.Turn(&tooldv1.TurnSpec{TurnId: toold.NewTurnID(), Message: response})
+//	result, err := turn.Run(ctx, toold.RunOptions{WaitForDecision: true})
+//	history = append(history, result.Messages...)
+//
+// [Client.Call] calls one tool without a model. [Client.Inbox] returns the calls that wait for a person, and [Client.Resume] approves what
+// such a call shows, after it has recomputed the digest ([Verify]).
 //
 // Streams are iterators. After a broken connection or a restart of the daemon they continue at their last cursor, and deliver no event
-// twice. [NewSpec] gives each call an id, so that a call that is sent again never runs twice. Before an approval the client recomputes the
-// digest from what the call shows ([Verify]).
+// twice. Requests that may be repeated are repeated while the daemon is not reached, for the time of [WithPatience]; a daemon that says when
+// it has room again ([Error.RetryAfter]) is asked then. Every other error is an [*Error] with a [Reason].
+//
+// Before its first request a client compares the daemon's version with that of this module.
 //
 // Package worker turns functions into tools.
 package toold

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -11,14 +12,22 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// A Reason says why a request was refused. The constants are the known reasons; a newer daemon may send others. Use it with [errors.Is]:
+//
+//	if errors.Is(err, toold.ReasonRunBlocked) {
+type Reason string
+
+func (r Reason) Error() string { return string(r) }
+
 // An Error says why the daemon refused a request, or why it could not be reached. All methods of a [Client] and of its generated clients
 // return it. Use [errors.As] to find it.
 type Error struct {
-	Code     codes.Code
-	Reason   string            // of the ErrorInfo, such as RUN_BLOCKED; empty when there is none
-	Message  string            // text for developers
-	Metadata map[string]string // of the ErrorInfo
-	Fields   map[string]string // maps a field of the request to its error
+	Code       codes.Code
+	Reason     Reason            // empty when there is none
+	Message    string            // text for developers
+	Metadata   map[string]string // of the ErrorInfo
+	Fields     map[string]string // maps a field of the request to its error
+	RetryAfter time.Duration     // when to send the request again; 0 when the daemon does not say it
 
 	status *status.Status
 }
@@ -26,9 +35,23 @@ type Error struct {
 func (e *Error) Error() string {
 	text := e.Code.String() + ": "
 	if e.Reason != "" {
-		text += e.Reason + ": "
+		text += string(e.Reason) + ": "
 	}
 	return text + e.Message
+}
+
+// Hint returns a sentence that says what to do. It is empty for unknown reasons.
+func (e *Error) Hint() string { return hints[e.Reason] }
+
+// Is reports whether target is the reason of the error.
+func (e *Error) Is(target error) bool {
+	r, ok := target.(Reason)
+	return ok && r != "" && r == e.Reason
+}
+
+// refusal returns an error that this package finds itself.
+func refusal(code codes.Code, reason Reason, message string) error {
+	return &Error{Code: code, Reason: reason, Message: message, status: status.New(code, message)}
 }
 
 // GRPCStatus makes [status.FromError] return the status with all its details.
@@ -36,7 +59,8 @@ func (e *Error) GRPCStatus() *status.Status { return e.status }
 
 // typed converts an error with a status to an *Error.
 func typed(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
+	var known *Error
+	if err == nil || errors.Is(err, io.EOF) || errors.As(err, &known) {
 		return err
 	}
 	s, ok := status.FromError(err)
@@ -47,7 +71,9 @@ func typed(err error) error {
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
-			e.Reason, e.Metadata = d.GetReason(), d.GetMetadata()
+			e.Reason, e.Metadata = Reason(d.GetReason()), d.GetMetadata()
+		case *errdetails.RetryInfo:
+			e.RetryAfter = d.GetRetryDelay().AsDuration()
 		case *errdetails.BadRequest:
 			e.Fields = map[string]string{}
 			for _, f := range d.GetFieldViolations() {
@@ -58,11 +84,17 @@ func typed(err error) error {
 	return e
 }
 
-func typedUnary(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, with ...grpc.CallOption) error {
+func (v *versionCheck) unary(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, with ...grpc.CallOption) error {
+	if err := v.before(ctx, method, c); err != nil {
+		return typed(err)
+	}
 	return typed(invoke(ctx, method, request, answer, c, with...))
 }
 
-func typedStream(ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, method string, open grpc.Streamer, with ...grpc.CallOption) (grpc.ClientStream, error) {
+func (v *versionCheck) stream(ctx context.Context, d *grpc.StreamDesc, c *grpc.ClientConn, method string, open grpc.Streamer, with ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := v.before(ctx, method, c); err != nil {
+		return nil, typed(err)
+	}
 	s, err := open(ctx, d, c, method, with...)
 	if err != nil {
 		return nil, typed(err)

@@ -8,9 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -106,13 +104,27 @@ type pauses struct {
 	since    time.Time
 }
 
-// after waits if err is temporary, and returns any other error.
+// again sends a request that may be repeated until it succeeds or its error is not temporary.
+func again[R any](ctx context.Context, patience time.Duration, request func() (R, error)) (R, error) {
+	p := pauses{patience: patience}
+	for {
+		r, err := request()
+		if err == nil {
+			return r, nil
+		}
+		if err := p.after(ctx, err); err != nil {
+			return r, err
+		}
+	}
+}
+
+// after waits if err is temporary, and returns any other error. The daemon's RetryInfo comes before the pauses of p.
 func (p *pauses) after(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	code := status.Code(err)
-	if code != codes.Unavailable && code != codes.DeadlineExceeded && !lagged(err) {
+	var e *Error
+	if !errors.As(err, &e) || e.RetryAfter == 0 && e.Code != codes.Unavailable && e.Code != codes.DeadlineExceeded {
 		return err
 	}
 	if p.since.IsZero() {
@@ -121,12 +133,20 @@ func (p *pauses) after(ctx context.Context, err error) error {
 	if time.Since(p.since) > p.patience {
 		return err
 	}
+	if e.RetryAfter > 0 {
+		return pause(ctx, e.RetryAfter, 1, 1.2)
+	}
 	return p.wait(ctx)
 }
 
 func (p *pauses) wait(ctx context.Context) error {
 	p.last = min(max(2*p.last, 100*time.Millisecond), 5*time.Second)
-	timer := time.NewTimer(time.Duration(float64(p.last) * (0.8 + 0.4*rand.Float64()))) //nolint:gosec // jitter, so that clients do not all reconnect at once
+	return pause(ctx, p.last, 0.8, 1.2)
+}
+
+// pause waits for d, times a random factor.
+func pause(ctx context.Context, d time.Duration, least, most float64) error {
+	timer := time.NewTimer(time.Duration(float64(d) * (least + (most-least)*rand.Float64()))) //nolint:gosec // jitter, so that clients do not all reconnect at once
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -134,14 +154,4 @@ func (p *pauses) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// lagged reports whether the daemon ended a watch because the client read too slowly. The client may watch again from its cursor.
-func lagged(err error) bool {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetReason() == "WATCHER_LAGGED" {
-			return true
-		}
-	}
-	return false
 }

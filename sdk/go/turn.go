@@ -1,73 +1,178 @@
 package toold
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Turn has the results of a model's response.
+// A Turn is one response of a model, with the calls in it. Use it from one goroutine.
 type Turn struct {
+	toolset *Toolset
+	spec    *tooldv1.TurnSpec
+	batch   string // known after the first frame
+}
+
+// RunOptions change how [Turn.Run] works.
+type RunOptions struct {
+	OnEvent func(*tooldv1.CallEvent) // gets each event once; may be nil
+	// WaitForDecision waits for the answers to questions. Without it, Run returns while calls wait.
+	WaitForDecision bool
+}
+
+// GetOptions change what [Turn.Get] returns.
+type GetOptions struct {
+	Wait         time.Duration // how long to wait for calls without a result
+	Placeholders bool          // answer calls without a result with a marked text; the messages of a later Get replace the whole set
+	// Late has ids of calls that the history answers with placeholders and that must not change. The result then has one user message with the
+	// results of those that have ended, or no message.
+	Late []string
+}
+
+// A TurnResult has the answers to a model's response.
+type TurnResult struct {
 	// Messages are the messages for the model, in order. The client appends the response to its history, then these messages, both
-	// unchanged. There are none while a call waits for an answer; [Client.GetTurn] returns them later.
+	// unchanged. There are none while a call waits for an answer; [Turn.Get] returns them later.
 	Messages []json.RawMessage
 	// Open has the ids of the calls without a result.
 	Open []string
-	// NotHandled are the calls that the client must answer itself, with their position in the response.
+	// NotHandled are the calls that the client must answer itself; see [TurnResult.Merge].
 	NotHandled []*tooldv1.NotHandled
 	RunBlocked bool // a gate blocked the run
+
+	provider Provider
+	calls    []*tooldv1.TurnCall // the calls that toold runs
 }
 
-// Turn runs the calls of a model's response and returns the messages for the model. It passes each event to onEvent, which may be nil. When
-// the connection breaks, it attaches to the turn again.
-//
-// The spec needs a turn_id. Store it with the response before Turn, and send both again after a crash: no call runs twice.
-func (c *Client) Turn(ctx context.Context, r *tooldv1.ExecuteTurnRequest, onEvent func(*tooldv1.CallEvent)) (*Turn, error) {
-	return readTurn(frames(ctx, c.patience, r.Cursor, func(ctx context.Context, cursor string) (stream[*tooldv1.ExecuteTurnResponse], error) {
+// Run runs the calls of the turn and returns the messages for the model. When the connection breaks or the daemon restarts, it attaches to
+// the turn again. When the turn has already run, it returns the same messages.
+func (t *Turn) Run(ctx context.Context, o RunOptions) (*TurnResult, error) {
+	r, c := &tooldv1.ExecuteTurnRequest{Spec: t.spec, WaitForDecision: o.WaitForDecision}, t.toolset.client
+	return t.read(frames(ctx, c.patience, "", func(ctx context.Context, cursor string) (stream[*tooldv1.ExecuteTurnResponse], error) {
 		r.Cursor = cursor
 		return c.Calls.ExecuteTurn(ctx, r)
-	}), onEvent)
+	}), o.OnEvent)
 }
 
-// GetTurn returns the results of a turn that was executed before.
-func (c *Client) GetTurn(ctx context.Context, r *tooldv1.GetTurnRequest) (*Turn, error) {
-	return readTurn(frames(ctx, c.patience, "", func(ctx context.Context, _ string) (stream[*tooldv1.GetTurnResponse], error) {
+// Get returns the results of a turn that was run before. It needs only the turn id.
+func (t *Turn) Get(ctx context.Context, o GetOptions) (*TurnResult, error) {
+	r, c := &tooldv1.GetTurnRequest{TurnId: t.spec.GetTurnId(), Wait: durationpb.New(o.Wait), Placeholders: o.Placeholders, LateCallIds: o.Late}, t.toolset.client
+	return t.read(frames(ctx, c.patience, "", func(ctx context.Context, _ string) (stream[*tooldv1.GetTurnResponse], error) {
 		return c.Calls.GetTurn(ctx, r)
 	}), nil)
 }
 
-// readTurn reads the frames of a turn. Each stream begins with turn_started and sends all messages, so a message that a break cut off comes
+// Cancel cancels all open calls of the turn. It does not wait for their end.
+func (t *Turn) Cancel(ctx context.Context, reason string) error {
+	if t.batch == "" {
+		if _, err := t.Get(ctx, GetOptions{}); err != nil {
+			return err
+		}
+	}
+	r, c := &tooldv1.CancelCallsRequest{Selector: &tooldv1.CancelCallsRequest_BatchId{BatchId: t.batch}, Reason: reason}, t.toolset.client
+	_, err := again(ctx, c.patience, func() (*tooldv1.CancelCallsResponse, error) { return c.Calls.CancelCalls(ctx, r) })
+	return err
+}
+
+// read reads the frames of a turn. Each stream begins with turn_started and sends all messages, so a message that a break cut off comes
 // again.
-func readTurn(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.CallEvent)) (*Turn, error) {
-	turn, finished := new(Turn), false
+func (t *Turn) read(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.CallEvent)) (*TurnResult, error) {
+	result, finished := &TurnResult{provider: t.toolset.provider}, false
 	var message []byte
 	for f, err := range all {
 		if err != nil {
 			return nil, err
 		}
 		for _, e := range f.GetEvents() {
+			result.search(t.toolset, e)
 			if onEvent != nil {
 				onEvent(e)
 			}
 		}
 		switch control := f.GetControl().(type) {
 		case *tooldv1.Frame_TurnStarted:
-			turn.Messages, message = nil, nil
+			t.batch, result.calls = control.TurnStarted.GetBatchId(), control.TurnStarted.GetCalls()
+			result.Messages, message = nil, nil
 		case *tooldv1.Frame_TurnMessage:
 			message = append(message, control.TurnMessage.GetPart()...)
 			if control.TurnMessage.GetLast() {
-				turn.Messages, message = append(turn.Messages, message), nil
+				result.Messages, message = append(result.Messages, message), nil
 			}
 		case *tooldv1.Frame_TurnFinished:
 			end := control.TurnFinished
-			turn.Open, turn.NotHandled, turn.RunBlocked, finished = end.GetOpen(), end.GetNotHandled(), end.GetRunBlocked(), true
+			result.Open, result.NotHandled, result.RunBlocked, finished = end.GetOpen(), end.GetNotHandled(), end.GetRunBlocked(), true
 		}
 	}
 	if !finished {
 		return nil, errors.New("the stream of the turn ended before turn_finished")
 	}
-	return turn, nil
+	return result, nil
+}
+
+// search gives the toolset what a call of tool_search has found.
+func (r *TurnResult) search(s *Toolset, e *tooldv1.CallEvent) {
+	data := e.GetFinished().GetResult().GetData()
+	if data != "" && slices.ContainsFunc(r.calls, func(c *tooldv1.TurnCall) bool { return c.GetCallId() == e.GetCallId() && c.GetTool() == "tool_search" }) {
+		s.note(data)
+	}
+}
+
+// Merge returns the messages with the client's own answers at their positions. answers has one entry for each entry of NotHandled, in the
+// same order: for Anthropic a block tool_result, for Gemini a part functionResponse, for other providers a message.
+func (r *TurnResult) Merge(answers []json.RawMessage) ([]json.RawMessage, error) {
+	if len(answers) != len(r.NotHandled) {
+		return nil, fmt.Errorf("%d calls need an answer of the client, and %d answers are given", len(r.NotHandled), len(answers))
+	}
+	list := map[Provider]string{Anthropic: "content", Gemini: "parts"}[r.provider] // the member of the one message that has all answers
+	message, answered := map[string]json.RawMessage{"role": json.RawMessage(`"user"`)}, r.Messages
+	if list != "" {
+		answered = nil // Unmarshal would write into r.Messages
+	}
+	if list != "" && len(r.Messages) > 0 {
+		if err := json.Unmarshal(r.Messages[0], &message); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(message[list], &answered); err != nil {
+			return nil, err
+		}
+	}
+	if len(answered) < len(r.calls) {
+		return nil, fmt.Errorf("the turn has no messages yet, because calls are open: %v", r.Open)
+	}
+	merged := append(r.inOrder(answered, answers), answered[len(r.calls):]...)
+	if list == "" || len(merged) == 0 {
+		return merged, nil
+	}
+	message[list] = json.RawMessage(mustJSON(merged))
+	return append([]json.RawMessage{json.RawMessage(mustJSON(message))}, r.Messages[min(1, len(r.Messages)):]...), nil
+}
+
+// inOrder returns the answers to all calls in the order of the calls.
+func (r *TurnResult) inOrder(toolds, own []json.RawMessage) []json.RawMessage {
+	type answer struct {
+		index int32
+		text  json.RawMessage
+	}
+	var all []answer
+	for i, c := range r.calls {
+		all = append(all, answer{c.GetIndex(), toolds[i]})
+	}
+	for i, n := range r.NotHandled {
+		all = append(all, answer{n.GetIndex(), own[i]})
+	}
+	slices.SortFunc(all, func(a, b answer) int { return cmp.Compare(a.index, b.index) })
+	var texts []json.RawMessage
+	for _, a := range all {
+		texts = append(texts, a.text)
+	}
+	return texts
 }

@@ -1,7 +1,6 @@
 package toold_test
 
 import (
-	"net"
 	"slices"
 	"testing"
 
@@ -48,32 +47,25 @@ func part(index int32, text string, last bool) *tooldv1.Frame {
 
 // TestTurnReattaches checks that a client gets each event once and each message whole when a stream breaks within a message.
 func TestTurnReattaches(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	b, s := &breaking{}, &results{}
+	c := serve(t, admin(&versioned{}), calls(b), tools(s))
+	set, err := c.Toolset(t.Context(), toold.OpenAI, toold.ToolsetConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, srv := &breaking{}, grpc.NewServer()
-	tooldv1.RegisterCallServiceServer(srv, b)
-	go func() { _ = srv.Serve(l) }() // returns after Stop
-	t.Cleanup(srv.Stop)
-	c, err := toold.Dial(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	events := 0
-	turn, err := c.Turn(t.Context(), &tooldv1.ExecuteTurnRequest{Spec: &tooldv1.TurnSpec{}}, func(*tooldv1.CallEvent) { events++ })
+	turn, events := set.Turn(&tooldv1.TurnSpec{}), 0
+	result, err := turn.Run(t.Context(), toold.RunOptions{OnEvent: func(*tooldv1.CallEvent) { events++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var messages []string
-	for _, m := range turn.Messages {
+	for _, m := range result.Messages {
 		messages = append(messages, string(m))
 	}
-	if !slices.Equal(messages, []string{`{"a":1}`, `{"b":2}`}) || events != 1 || len(turn.NotHandled) != 1 || !slices.Equal(b.cursors, []string{"", "c1"}) {
-		t.Errorf("messages %q, %d events, %v; cursors %q", messages, events, turn.NotHandled, b.cursors)
+	if !slices.Equal(messages, []string{`{"a":1}`, `{"b":2}`}) || events != 1 || len(result.NotHandled) != 1 || !slices.Equal(b.cursors, []string{"", "c1"}) {
+		t.Errorf("messages %q, %d events, %v; cursors %q", messages, events, result.NotHandled, b.cursors)
 	}
-	if _, err := c.GetTurn(t.Context(), &tooldv1.GetTurnRequest{}); err == nil {
+	if _, err := turn.Get(t.Context(), toold.GetOptions{}); err == nil {
 		t.Error("a stream that ends before turn_finished is a whole turn")
 	}
 }

@@ -97,7 +97,7 @@ func (q *request) chat(i int, m *chatMessage, open *reply) (*reply, error) {
 		return nil, nil
 	case "tool":
 		if open == nil || !calls(open, m.ToolCallID) {
-			return nil, invalid("messages", "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'. (messages[%d], %q)", i, m.ToolCallID)
+			return nil, invalid("messages", "Invalid parameter: messages with role 'tool' must be a response to a preceding message with 'tool_calls'. (messages[%d], %q)", i, m.ToolCallID)
 		}
 		if _, twice := open.answers[m.ToolCallID]; twice || !ok {
 			return nil, invalid("messages", "Invalid 'messages[%d]': want one answer with text to the call %q", i, m.ToolCallID)

@@ -2,12 +2,10 @@ module github.com/toold-dev/toold/examples/agent/go
 
 go 1.26.0
 
-require (
-	github.com/google/uuid v1.6.0
-	github.com/toold-dev/toold v0.0.0
-)
+require github.com/toold-dev/toold v0.0.0
 
 require (
+	github.com/google/uuid v1.6.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -11,63 +10,72 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/google/uuid"
-
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	toold "github.com/toold-dev/toold/sdk/go"
 )
 
-// A line is one line of history.jsonl. Lines with a turn id have a response of the model.
-type line struct {
-	TurnID     string          `json:"turn_id,omitempty"`
-	StopReason string          `json:"stop_reason,omitempty"`
-	Message    json.RawMessage `json:"message"`
-}
-
 func main() {
-	client, err := toold.Dial(os.Getenv("TOOLD_ADDRESS"), toold.WithToken(os.Getenv("TOOLD_TOKEN")))
-	check(err)
 	ctx := context.Background()
+	client := must(toold.Dial(os.Getenv("TOOLD_ADDRESS"), toold.WithToken(os.Getenv("TOOLD_TOKEN"))))
+	toolset := must(client.Toolset(ctx, toold.OpenAI, toold.ToolsetConfig{}))
 	history := load()
 	if len(history) == 0 {
-		history = add(history, line{Message: encode(map[string]any{"role": "user", "content": os.Args[1]})})
+		history = add(history, line{Message: text("user", os.Args[1])})
 	}
 	for {
-		last := history[len(history)-1]
-		if last.TurnID == "" {
-			export, err := client.Tools.ExportTools(ctx, &tooldv1.ExportToolsRequest{Format: tooldv1.ExportFormat_EXPORT_FORMAT_OPENAI})
-			check(err)
-			last = ask(history, export.GetTools())
-			history = add(history, last)
+		if history[len(history)-1].TurnID == "" {
+			must(toolset.Refresh(ctx))
+			history = add(history, ask(toolset, history))
 		}
-		turn, err := client.Turn(ctx, &tooldv1.ExecuteTurnRequest{WaitForDecision: true, Spec: &tooldv1.TurnSpec{
-			Provider: tooldv1.TurnProvider_TURN_PROVIDER_OPENAI, TurnId: last.TurnID, Message: string(last.Message), StopReason: last.StopReason,
-		}}, show)
-		check(err)
-		if len(turn.Messages) == 0 {
-			var m struct{ Content string }
-			check(json.Unmarshal(last.Message, &m))
-			fmt.Println(m.Content)
+		last := history[len(history)-1]
+		turn := toolset.Turn(&tooldv1.TurnSpec{TurnId: last.TurnID, Message: string(last.Message), StopReason: last.StopReason})
+		result := must(turn.Run(ctx, toold.RunOptions{OnEvent: show, WaitForDecision: true}))
+		if len(result.Messages) == 0 {
+			var final struct{ Content string }
+			must(0, json.Unmarshal(last.Message, &final))
+			fmt.Println(final.Content)
 			return
 		}
 		var answers []line
-		for _, m := range turn.Messages {
+		for _, m := range result.Messages {
 			answers = append(answers, line{Message: m})
 		}
 		history = add(history, answers...)
 	}
 }
 
-// ask sends the history to the model and returns its response with a new turn id.
-func ask(history []line, tools string) line {
+// show prints what happens in a call.
+func show(e *tooldv1.CallEvent) {
+	if p := e.GetProgress(); p != nil {
+		fmt.Fprintln(os.Stderr, p.GetMessage())
+	}
+	if s := e.GetSuspended().GetSuspension(); s != nil {
+		fmt.Fprintln(os.Stderr, "waits for a person: toold resume", s.GetSuspensionId())
+	}
+}
+
+// A line is a line of history.jsonl. Lines with a turn id have a response of the model.
+type line struct {
+	TurnID     string          `json:"turn_id,omitempty"`
+	StopReason string          `json:"stop_reason,omitempty"`
+	Message    json.RawMessage `json:"message"`
+}
+
+// ask returns the model's response to the history, with a new turn id.
+func ask(toolset *toold.Toolset, history []line) line {
 	var messages []json.RawMessage
+	if guidance := toolset.Guidance(); guidance != "" {
+		messages = append(messages, text("system", guidance))
+	}
 	for _, l := range history {
 		messages = append(messages, l.Message)
 	}
-	body := encode(map[string]any{"model": os.Getenv("MODEL_NAME"), "messages": messages, "tools": json.RawMessage(tools)})
-	r, err := http.Post(os.Getenv("MODEL_URL")+"/chat/completions", "application/json", bytes.NewReader(body))
-	check(err)
-	defer r.Body.Close()
+	body := must(json.Marshal(map[string]any{"model": os.Getenv("MODEL_NAME"), "messages": messages, "tools": toolset.Tools()}))
+	request := must(http.NewRequest(http.MethodPost, os.Getenv("MODEL_URL")+"/chat/completions", bytes.NewReader(body)))
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("MODEL_KEY"))
+	response := must(http.DefaultClient.Do(request))
+	defer response.Body.Close()
 	var answer struct {
 		Error   json.RawMessage
 		Choices []struct {
@@ -75,54 +83,44 @@ func ask(history []line, tools string) line {
 			FinishReason string `json:"finish_reason"`
 		}
 	}
-	check(json.NewDecoder(r.Body).Decode(&answer))
-	if len(answer.Choices) == 0 {
-		log.Fatalf("the model refuses: %s", answer.Error)
+	must(0, json.NewDecoder(response.Body).Decode(&answer))
+	if len(answer.Choices) != 1 {
+		log.Fatalf("the model answers %s %s", response.Status, answer.Error)
 	}
-	return line{uuid.NewString(), answer.Choices[0].FinishReason, answer.Choices[0].Message}
+	return line{toold.NewTurnID(), answer.Choices[0].FinishReason, answer.Choices[0].Message}
 }
 
-func show(e *tooldv1.CallEvent) {
-	switch e := e.GetEvent().(type) {
-	case *tooldv1.CallEvent_Progress:
-		fmt.Fprintln(os.Stderr, e.Progress.GetMessage())
-	case *tooldv1.CallEvent_Suspended:
-		fmt.Fprintln(os.Stderr, "waits for a person: toold resume", e.Suspended.GetSuspension().GetSuspensionId())
-	}
+func text(role, content string) json.RawMessage {
+	return must(json.Marshal(map[string]string{"role": role, "content": content}))
 }
 
 func load() (history []line) {
-	text, _ := os.ReadFile("history.jsonl")
-	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
+	file := must(os.OpenFile("history.jsonl", os.O_CREATE|os.O_RDONLY, 0o600))
+	defer file.Close()
+	for lines := json.NewDecoder(file); lines.More(); {
 		var l line
-		check(json.Unmarshal(s.Bytes(), &l))
+		must(0, lines.Decode(&l))
 		history = append(history, l)
 	}
 	return history
 }
 
-// add appends lines to the history and to its file.
+// add appends lines to the history, and to its file in one write.
 func add(history []line, lines ...line) []line {
-	f, err := os.OpenFile("history.jsonl", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	check(err)
-	var text []byte
+	var b bytes.Buffer
 	for _, l := range lines {
-		text = append(append(text, encode(l)...), '\n')
+		must(0, json.NewEncoder(&b).Encode(l))
 	}
-	_, err = f.Write(text)
-	check(err)
-	check(f.Close())
+	file := must(os.OpenFile("history.jsonl", os.O_APPEND|os.O_WRONLY, 0o600))
+	must(file.Write(b.Bytes()))
+	must(0, file.Sync())
+	must(0, file.Close())
 	return append(history, lines...)
 }
 
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	check(err)
-	return b
-}
-
-func check(err error) {
+func must[T any](v T, err error) T {
 	if err != nil {
 		log.Fatal(err)
 	}
+	return v
 }

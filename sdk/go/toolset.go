@@ -1,0 +1,214 @@
+package toold
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// A Provider is the format of a model's tools and messages.
+type Provider string
+
+// The providers.
+const (
+	OpenAI          Provider = "openai"           // Chat Completions, which many servers speak
+	OpenAIResponses Provider = "openai-responses" // OpenAI's Responses API
+	Anthropic       Provider = "anthropic"        // Anthropic's Messages API
+	Gemini          Provider = "gemini"           // generateContent
+	AISDK           Provider = "ai-sdk"           // messages of the Vercel AI SDK; the tools are those of MCP
+)
+
+type format struct {
+	turn          tooldv1.TurnProvider
+	tools, strict tooldv1.ExportFormat // strict is unspecified when there is no strict mode
+}
+
+var formats = map[Provider]format{
+	OpenAI:          {tooldv1.TurnProvider_TURN_PROVIDER_OPENAI, tooldv1.ExportFormat_EXPORT_FORMAT_OPENAI, tooldv1.ExportFormat_EXPORT_FORMAT_OPENAI_STRICT},
+	OpenAIResponses: {tooldv1.TurnProvider_TURN_PROVIDER_OPENAI_RESPONSES, tooldv1.ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES, tooldv1.ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES_STRICT},
+	Anthropic:       {tooldv1.TurnProvider_TURN_PROVIDER_ANTHROPIC, tooldv1.ExportFormat_EXPORT_FORMAT_ANTHROPIC, 0},
+	Gemini:          {tooldv1.TurnProvider_TURN_PROVIDER_GEMINI, tooldv1.ExportFormat_EXPORT_FORMAT_GEMINI, 0},
+	AISDK:           {tooldv1.TurnProvider_TURN_PROVIDER_AI_SDK, tooldv1.ExportFormat_EXPORT_FORMAT_MCP, 0},
+}
+
+// ToolsetConfig selects the tools of a [Toolset]. The zero value selects all that the daemon offers to the client.
+type ToolsetConfig struct {
+	Allow    []string // globs of tool ids; empty allows all
+	Exclude  []string // globs of tool ids
+	Strict   bool     // the strict mode of OpenAI; toold removes the nulls that it adds
+	OwnTools []string // names of tools that the client runs itself; see [TurnResult.NotHandled]
+	// MaxTools is the largest number of tools; 0 is no limit. If more match, the model finds the others with the tool tool_search.
+	MaxTools int
+	Query    string // what the tools are for; tools that match it come first. It needs MaxTools
+}
+
+// A Toolset has the tools for a model, and runs the turns of the model. Its methods may be called concurrently.
+type Toolset struct {
+	client   *Client
+	provider Provider
+	cfg      ToolsetConfig
+	format   format
+
+	mu       sync.Mutex
+	tools    json.RawMessage
+	guidance string
+	revision string
+	found    []string // ids of the tools that the model found with tool_search, newest first
+}
+
+// Toolset reads the tools for the models of a provider.
+func (c *Client) Toolset(ctx context.Context, p Provider, cfg ToolsetConfig) (*Toolset, error) {
+	f, ok := formats[p]
+	if !ok {
+		return nil, fmt.Errorf("provider %q: want %q, %q, %q, %q or %q", p, OpenAI, OpenAIResponses, Anthropic, Gemini, AISDK)
+	}
+	if cfg.Strict && f.strict == 0 {
+		return nil, fmt.Errorf("%s has no strict mode: only %s and %s have one", p, OpenAI, OpenAIResponses)
+	}
+	s := &Toolset{client: c, provider: p, cfg: cfg, format: f}
+	_, err := s.Refresh(ctx)
+	return s, err
+}
+
+// Tools returns the JSON list for the member "tools" of a request to the model.
+func (s *Toolset) Tools() json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tools
+}
+
+// Guidance returns a text of the tools for the system prompt. It may be empty.
+func (s *Toolset) Guidance() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.guidance
+}
+
+// Revision changes when anything in Tools or Guidance changes.
+func (s *Toolset) Revision() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.revision
+}
+
+// Refresh reads the tools again if they have changed, and reports whether they have. Agents call it before each request to the model.
+func (s *Toolset) Refresh(ctx context.Context) (bool, error) {
+	for {
+		first, err := s.page(ctx, "", s.Revision())
+		if err != nil || first.GetNotModified() {
+			return false, err
+		}
+		pages := []*tooldv1.ExportToolsResponse{first}
+		for last := first; last.GetNextPageToken() != "" && last.GetRevision() == first.GetRevision(); pages = append(pages, last) {
+			if last, err = s.page(ctx, last.GetNextPageToken(), ""); err != nil {
+				return false, err
+			}
+		}
+		if pages[len(pages)-1].GetRevision() == first.GetRevision() {
+			return true, s.take(pages)
+		}
+		// The tools changed between two pages.
+	}
+}
+
+func (s *Toolset) page(ctx context.Context, token, revision string) (*tooldv1.ExportToolsResponse, error) {
+	r := &tooldv1.ExportToolsRequest{
+		Format: s.format.tools, Offered: s.offered(), MaxTools: int32(min(s.cfg.MaxTools, 1<<30)), Query: s.cfg.Query, PageToken: token, IfRevision: revision,
+	}
+	if s.cfg.Strict {
+		r.Format = s.format.strict
+	}
+	if s.cfg.MaxTools > 0 {
+		s.mu.Lock()
+		r.Include = s.found
+		s.mu.Unlock()
+	}
+	return again(ctx, s.client.patience, func() (*tooldv1.ExportToolsResponse, error) { return s.client.Tools.ExportTools(ctx, r) })
+}
+
+// offered is nil when all tools are offered.
+func (s *Toolset) offered() *tooldv1.OfferedTools {
+	if len(s.cfg.Allow) == 0 && len(s.cfg.Exclude) == 0 {
+		return nil
+	}
+	return &tooldv1.OfferedTools{Allow: s.cfg.Allow, Exclude: s.cfg.Exclude}
+}
+
+func (s *Toolset) take(pages []*tooldv1.ExportToolsResponse) error {
+	tools, guidance := []json.RawMessage{}, []string(nil)
+	for _, p := range pages {
+		var list []json.RawMessage
+		if err := json.Unmarshal([]byte(p.GetTools()), &list); err != nil {
+			return fmt.Errorf("the tools of the daemon are no list: %w", err)
+		}
+		tools = append(tools, list...)
+		if p.GetGuidance() != "" {
+			guidance = append(guidance, p.GetGuidance())
+		}
+	}
+	text, err := json.Marshal(tools)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tools, s.guidance, s.revision = text, strings.Join(guidance, "\n\n"), pages[0].GetRevision()
+	return nil
+}
+
+// maxFound is the largest number of tools that an export includes.
+const maxFound = 1000
+
+// note stores which tools the model has found, so that the next Refresh includes them.
+func (s *Toolset) note(data string) {
+	var answer struct {
+		Tools []struct {
+			ID string `json:"id"`
+		} `json:"tools"`
+	}
+	if json.Unmarshal([]byte(data), &answer) != nil {
+		return // the search failed
+	}
+	var ids []string
+	for _, t := range answer.Tools {
+		ids = append(ids, t.ID)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range s.found {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	s.found = ids[:min(len(ids), maxFound)]
+}
+
+// NewTurnID returns a new random id for a turn.
+func NewTurnID() string { return uuid.NewString() }
+
+// Turn returns the turn of a model's response, which [Turn.Run] executes. The spec needs the response and a turn id of [NewTurnID]. The
+// toolset sets the provider, strict, own_tools and run.agent.tools.
+//
+// Store the turn id with the response before Run. After a crash, send both again: no call runs twice.
+func (s *Toolset) Turn(spec *tooldv1.TurnSpec) *Turn {
+	spec = proto.CloneOf(spec)
+	spec.Provider, spec.Strict, spec.OwnTools = s.format.turn, s.cfg.Strict, s.cfg.OwnTools
+	if offered := s.offered(); offered != nil {
+		if spec.Run == nil {
+			spec.Run = &tooldv1.Run{}
+		}
+		if spec.Run.Agent == nil {
+			spec.Run.Agent = &tooldv1.Agent{}
+		}
+		spec.Run.Agent.Tools = offered
+	}
+	return &Turn{toolset: s, spec: spec}
+}
