@@ -27,9 +27,14 @@ func ValidGlob(pattern string) bool {
 	return err == nil
 }
 
+// SearchID is the id of the daemon's tool that finds tools. It finds only tools that the caller's agent may use.
+const SearchID = "tool_search"
+
 // Offers reports whether an agent may use a tool. It may when Allow is empty or matches the tool's id, and Exclude does not match the tool.
+// Allow need not name the daemon's tool [SearchID], because an export with a limit adds it to the tools that Allow selects.
 func (a *Agent) Offers(d *Descriptor) bool {
-	return (len(a.Allow) == 0 || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
+	searches := d.ID == SearchID && d.Source == "builtin"
+	return (len(a.Allow) == 0 || searches || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
 }
 
 // Excludes reports whether Exclude matches the id or an alias of a tool. A malformed pattern excludes every tool, because toold cannot know

@@ -101,7 +101,7 @@ func (t tools) offer(p tool.Principal) registry.Offer {
 // listed is the offer without the tool that searches for tools. Only exports with a limit contain that tool.
 func (t tools) listed(p tool.Principal, in func(*tool.Descriptor) bool) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool {
-		return d.ID == search.ID || in != nil && !in(d) || t.hide != nil && t.hide(p, d)
+		return d.ID == tool.SearchID || in != nil && !in(d) || t.hide != nil && t.hide(p, d)
 	}}
 }
 
@@ -113,7 +113,7 @@ func (t tools) Select(p tool.Principal, in func(*tool.Descriptor) bool, query st
 	return definitionsOf(t.r.View(t.listed(p, in)).Select(query, include, limit))
 }
 
-func (t tools) Searcher(p tool.Principal) (*tool.Definition, bool) { return t.Lookup(p, search.ID) }
+func (t tools) Searcher(p tool.Principal) (*tool.Definition, bool) { return t.Lookup(p, tool.SearchID) }
 
 func definitionsOf(entries []*registry.Entry) []*tool.Definition {
 	out := make([]*tool.Definition, len(entries))

@@ -191,3 +191,17 @@ func BenchmarkSearch(b *testing.B) {
 		rank.Search("which checks failed on the pull request", docs, 8)
 	}
 }
+
+// For any tool and query, ranking does not panic, and does not depend on the order of the tools.
+func FuzzSearch(f *testing.F) {
+	f.Add("createIssue HTTPServer2 größte 日本語", `{"properties":{"a_b":{"description":"x","enum":["y",1]},"c":true},"items":[]}`, "the issues of a server")
+	f.Add("\xff\xfe ing ed s ies", `[]`, strings.Repeat("a b c ", 100))
+	f.Fuzz(func(t *testing.T, description, parameters, query string) {
+		tools := []*tool.Descriptor{{ID: "b", Description: description, Parameters: json.RawMessage(parameters)}, {ID: "a", Description: query}, {ID: "c"}}
+		got := search(query, documents(tools), tools, 3)
+		slices.Reverse(tools)
+		if again := search(query, documents(tools), tools, 3); !slices.Equal(got, again) {
+			t.Errorf("%q, and in another order %q", got, again)
+		}
+	})
+}

@@ -96,7 +96,7 @@ func exportOf(req *tooldv1.ExportToolsRequest) string {
 }
 
 // exported returns the tools of an export, sorted by id. If there are more than max_tools, it returns the most useful ones and the tool that
-// searches for the others. That tool needs no place in offered.allow, but offered.exclude and the rules can remove it.
+// searches for the others, unless offered.exclude or a rule removes that tool.
 func (s *tools) exported(p tool.Principal, f *toolFilter, req *tooldv1.ExportToolsRequest) []*tool.Definition {
 	listed := slices.DeleteFunc(s.tools.List(p), func(d *tool.Definition) bool { return !f.includes(&d.Descriptor) })
 	limit := int(req.GetMaxTools())
@@ -104,7 +104,7 @@ func (s *tools) exported(p tool.Principal, f *toolFilter, req *tooldv1.ExportToo
 		return listed
 	}
 	searcher, ok := s.tools.Searcher(p)
-	if !ok || f.agent.Excludes(&searcher.Descriptor) {
+	if !ok || !f.agent.Offers(&searcher.Descriptor) {
 		return s.tools.Select(p, f.includes, req.GetQuery(), req.GetInclude(), limit)
 	}
 	selected := append(s.tools.Select(p, f.includes, req.GetQuery(), req.GetInclude(), limit-1), searcher)

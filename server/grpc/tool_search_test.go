@@ -33,7 +33,7 @@ func newSearchWorld(t *testing.T) *world {
 func (w *world) searchTools(user, arguments string, offered *tooldv1.OfferedTools) (ids []string, result string) {
 	w.t.Helper()
 	got, err := w.calls(user).CallTool(within(w.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
-		Tool: search.ID, Arguments: arguments, Run: &tooldv1.Run{RunId: "run-" + user, Agent: &tooldv1.Agent{Tools: offered}},
+		Tool: tool.SearchID, Arguments: arguments, Run: &tooldv1.Run{RunId: "run-" + user, Agent: &tooldv1.Agent{Tools: offered}},
 	}})
 	must(w.t, err)
 	r := got.GetCall().GetResult()
@@ -97,7 +97,7 @@ func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	}
 }
 
-// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers, and can be called only if the run offers it.
+// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers, and can be called unless the run excludes it.
 func TestSearchKeepsToTheOffer(t *testing.T) {
 	t.Parallel()
 	w := newSearchWorld(t)
@@ -108,7 +108,7 @@ func TestSearchKeepsToTheOffer(t *testing.T) {
 		want    []string
 	}{
 		{"everything", nil, []string{"mail__search", "mail__send", "maps__route"}},
-		{"allowed", &tooldv1.OfferedTools{Allow: []string{"mail__*", search.ID}}, []string{"mail__search", "mail__send"}},
+		{"allowed", &tooldv1.OfferedTools{Allow: []string{"mail__*"}}, []string{"mail__search", "mail__send"}},
 		{"excluded", &tooldv1.OfferedTools{Exclude: []string{"mail__s[e]nd"}}, []string{"mail__search", "maps__route"}},
 	} {
 		got, _ := w.searchTools("alice", query, tt.offered)
@@ -117,8 +117,13 @@ func TestSearchKeepsToTheOffer(t *testing.T) {
 			t.Errorf("%s: finds %q, want %q", tt.name, got, tt.want)
 		}
 	}
-	if _, refusal := w.searchTools("alice", query, &tooldv1.OfferedTools{Allow: []string{"mail__*"}}); !strings.Contains(refusal, "NOT_FOUND") {
-		t.Errorf("a run that does not offer it: %s", refusal)
+	if _, refusal := w.searchTools("alice", query, &tooldv1.OfferedTools{Exclude: []string{"tool_*"}}); !strings.Contains(refusal, "NOT_FOUND") {
+		t.Errorf("a run that excludes it: %s", refusal)
+	}
+	foreign := newWorld(t, options{})
+	must(t, foreign.tools.Register("mcp:other", tool.Func(tool.Descriptor{ID: tool.SearchID, Effects: tool.Effects{Tier: tool.Observe}}, nil)))
+	if _, refusal := foreign.searchTools("alice", "{}", &tooldv1.OfferedTools{Allow: []string{"echo"}}); !strings.Contains(refusal, "NOT_FOUND") {
+		t.Errorf("a tool of another source with the same id: %s", refusal)
 	}
 	if ids, _ := w.searchTools("alice", `{"query":"email","limit":1}`, nil); len(ids) != 1 {
 		t.Errorf("limit 1: %q", ids)
@@ -140,12 +145,12 @@ func TestExportMaxTools(t *testing.T) {
 	}{
 		{"no limit", &tooldv1.ExportToolsRequest{Offered: foreign}, []string{"echo", "mail__search", "mail__send", "maps__route"}},
 		{"all fit", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 4}, []string{"echo", "mail__search", "mail__send", "maps__route"}},
-		{"one too many", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 3}, []string{"mail__search", "maps__route", search.ID}},
-		{"query", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail"}, []string{"mail__send", search.ID}},
-		{"include", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail", Include: []string{"maps__route"}}, []string{"maps__route", search.ID}},
-		{"include, not offered", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail", Include: []string{"write"}}, []string{"mail__send", search.ID}},
-		{"only the search", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 1, Include: []string{"echo"}}, []string{search.ID}},
-		{"filtered", &tooldv1.ExportToolsRequest{Source: "mcp:mail", MaxTools: 1}, []string{search.ID}},
+		{"one too many", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 3}, []string{"mail__search", "maps__route", tool.SearchID}},
+		{"query", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail"}, []string{"mail__send", tool.SearchID}},
+		{"include", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail", Include: []string{"maps__route"}}, []string{"maps__route", tool.SearchID}},
+		{"include, not offered", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "send a mail", Include: []string{"write"}}, []string{"mail__send", tool.SearchID}},
+		{"only the search", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 1, Include: []string{"echo"}}, []string{tool.SearchID}},
+		{"filtered", &tooldv1.ExportToolsRequest{Source: "mcp:mail", MaxTools: 1}, []string{tool.SearchID}},
 		{"search excluded", &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{Exclude: []string{"tool_*"}}, MaxTools: 2, Query: "email"}, []string{"mail__search", "mail__send"}},
 	} {
 		if got, _ := w.exportIDs("alice", tt.req); !slices.Equal(got, tt.want) {
@@ -155,7 +160,7 @@ func TestExportMaxTools(t *testing.T) {
 	c := tooldv1.NewToolServiceClient(w.as("alice"))
 	list, err := c.ListTools(within(t), &tooldv1.ListToolsRequest{})
 	must(t, err)
-	if slices.ContainsFunc(list.GetTools(), func(d *tooldv1.Descriptor) bool { return d.GetId() == search.ID }) {
+	if slices.ContainsFunc(list.GetTools(), func(d *tooldv1.Descriptor) bool { return d.GetId() == tool.SearchID }) {
 		t.Error("ListTools has tool_search")
 	}
 	paged := &tooldv1.ExportToolsRequest{Format: tooldv1.ExportFormat_EXPORT_FORMAT_MCP, MaxTools: 7, PageSize: 3}
@@ -163,7 +168,7 @@ func TestExportMaxTools(t *testing.T) {
 		t.Errorf("%d tools on %d pages, want 7 on 3", len(tools), pages)
 	}
 	w.swapRules("rules:\n  - {name: none, action: deny, tools: [tool_search]}\n")
-	if got, _ := w.exportIDs("alice", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "email"}); slices.Contains(got, search.ID) || len(got) != 2 {
+	if got, _ := w.exportIDs("alice", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "email"}); slices.Contains(got, tool.SearchID) || len(got) != 2 {
 		t.Errorf("a denied tool_search: exports %q", got)
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"github.com/toold-dev/toold/tool/typed"
 )
 
-// ID is the id of the tool.
-const ID = "tool_search"
-
 const (
 	defaultLimit   = 8
 	maxDescription = 200 // characters of a found tool's description
@@ -70,7 +67,7 @@ type found struct {
 // New returns the tool tool_search.
 func New(f Finder) tool.Tool {
 	return typed.New(tool.Descriptor{
-		ID:           ID,
+		ID:           tool.SearchID,
 		DisplayName:  "Search tools",
 		Description:  "Finds more tools. You can call the found tools in your next message. Use it when no tool in your list fits the task.",
 		Category:     "planning",

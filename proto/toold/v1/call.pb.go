@@ -792,7 +792,8 @@ func (x *Agent) GetTools() *OfferedTools {
 	return nil
 }
 
-// OfferedTools selects tools by globs for tool ids. A call of any other tool ends with NOT_FOUND.
+// OfferedTools selects tools by globs for tool ids. A call of any other tool ends with NOT_FOUND. `tool_search` finds only selected tools, and
+// `allow` need not name it.
 type OfferedTools struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Globs of offered tools. Empty means `*`.
