@@ -53,6 +53,7 @@ const readmeAddress = "127.0.0.1:7130"
 // workspace. A daemon serves it.
 type place struct {
 	dir     string
+	environ []string // of the blocks
 	address string
 	ended   chan error
 }
@@ -151,7 +152,7 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
-	cmd.Dir, cmd.Env = p.dir, environment()
+	cmd.Dir, cmd.Env = p.dir, append(environment(), p.environ...)
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -1,0 +1,91 @@
+package main_test
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/toold-dev/toold/test/model"
+)
+
+// A packageStart is the README of a package. Its blocks install the package, set the environment, run an agent, serve a tool, call the tool,
+// and approve a call.
+type packageStart struct {
+	readme string
+	tool   string
+	output string                         // of the call of the tool
+	pack   func(t *testing.T, dir string) // writes the package into an empty directory
+}
+
+// All blocks from the README of a package work in an empty directory outside of the repository.
+func TestPackagesWorkByCopyAndPaste(t *testing.T) {
+	for name, q := range map[string]packageStart{
+		"typescript": {"../../sdk/typescript/README.md", "welcome", "Welcome, Ada!", packTypeScript},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			away := p.away(t)
+			q.pack(t, away.dir)
+			blocks := blocksOf(t, q.readme, "sh")
+			if len(blocks) != 6 {
+				t.Fatalf("%s has %d blocks for installation, environment, agent, worker, call and approval", q.readme, len(blocks))
+			}
+			if err := os.WriteFile(filepath.Join(p.dir, "workspace", "notes.txt"), []byte("water the plants\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			ran := away.run(t, blocks[:3])
+			if agent := ran[2].output; agent != "Somebody must water the plants.\n" {
+				t.Errorf("the agent printed %q", agent)
+			}
+			worker := away.background(t, blocks[1]+blocks[3])
+			away.awaitTool(t, q.tool, worker)
+			ran = away.run(t, []string{blocks[1], blocks[4], blocks[5]})
+			if !strings.Contains(ran[1].output, q.output) {
+				t.Errorf("the call printed %q\n%s", ran[1].output, worker)
+			}
+			for _, want := range []string{"uspended", "esumed", "inished"} {
+				if !strings.Contains(ran[2].output, want) {
+					t.Errorf("the approval should print %q:\n%s", want, ran[2].output)
+				}
+			}
+			if text, err := os.ReadFile(filepath.Join(p.dir, "workspace", "hello.txt")); err != nil || string(text) != "hello\n" {
+				t.Errorf("the approved call left %q, %v", text, err)
+			}
+		})
+	}
+}
+
+// away returns an empty directory with a model that reads notes.txt. Its programs use the daemon of p.
+func (p *place) away(t *testing.T) *place {
+	t.Helper()
+	steps, err := model.Read(strings.NewReader(`{"calls": [{"name": "read", "arguments": {"path": "notes.txt"}}]}
+		{"results": ["water the plants"], "text": "Somebody must water the plants."}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(model.New(steps))
+	t.Cleanup(server.Close)
+	return &place{dir: t.TempDir(), address: p.address, environ: []string{
+		"TOOLD_DATA=" + filepath.Join(p.dir, "data"), "PATH=" + filepath.Join(p.dir, "bin") + ":" + os.Getenv("PATH"),
+		"MODEL_URL=" + server.URL, "MODEL_NAME=recorded", "npm_config_prefer_offline=true", "npm_config_audit=false", "npm_config_fund=false",
+	}}
+}
+
+func packTypeScript(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skipf("it needs Node 20 or later: %v", err)
+	}
+	if _, err := os.Stat("../../sdk/typescript/node_modules"); err != nil {
+		t.Skipf("it needs packages from npm; run sdk/typescript/build.sh: %v", err)
+	}
+	cmd := exec.Command("../../sdk/typescript/pack.sh", dir)
+	cmd.Env = append(environment(), "VERSION=0.1.0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("pack.sh: %v\n%s", err, out)
+	}
+}
