@@ -102,15 +102,16 @@ func TestOrderIsFixed(t *testing.T) {
 		tools = append(tools, &tool.Descriptor{ID: fmt.Sprintf("same_%d", i), Description: "folds paper cranes", Source: fmt.Sprintf("mcp:%d", i)})
 	}
 	docs := documents(tools)
-	reversed := slices.Clone(tools)
+	reversed, reversedDocs := slices.Clone(tools), slices.Clone(docs)
 	slices.Reverse(reversed)
+	slices.Reverse(reversedDocs)
 	for _, query := range []string{"fold a crane", "create an issue", "search", "", "%&!", strings.Repeat("\xff many words ", 500)} {
 		got := search(query, docs, tools, 20)
-		if again := search(query, documents(reversed), reversed, 20); !slices.Equal(got, again) {
+		if again := search(query, reversedDocs, reversed, 20); !slices.Equal(got, again) {
 			t.Errorf("%q: %q, and in another order %q", query, got, again)
 		}
-		selected := selectIDs(query, nil, tools, 20)
-		if again := selectIDs(query, nil, reversed, 20); !slices.Equal(selected, again) || len(selected) != 20 {
+		selected := selectIDs(query, nil, docs, tools, 20)
+		if again := selectIDs(query, nil, reversedDocs, reversed, 20); !slices.Equal(selected, again) || len(selected) != 20 {
 			t.Errorf("%q: selects %q, and in another order %q", query, selected, again)
 		}
 	}
@@ -122,8 +123,8 @@ func TestOrderIsFixed(t *testing.T) {
 	}
 }
 
-func selectIDs(query string, include []string, tools []*tool.Descriptor, limit int) (ids []string) {
-	for _, i := range rank.Select(query, include, documents(tools), limit) {
+func selectIDs(query string, include []string, docs []*rank.Document, tools []*tool.Descriptor, limit int) (ids []string) {
+	for _, i := range rank.Select(query, include, docs, limit) {
 		ids = append(ids, tools[i].ID)
 	}
 	return ids
@@ -146,7 +147,7 @@ func TestStuffedDescriptions(t *testing.T) {
 			t.Errorf("%q: %d stuffed tools, and %q is missing: %q", query, evil, want, got)
 		}
 	}
-	if got := selectIDs("send an email", nil, tools, 40); strings.Count(strings.Join(got, " "), "evil__") > 30 {
+	if got := selectIDs("send an email", nil, docs, tools, 40); strings.Count(strings.Join(got, " "), "evil__") > 30 {
 		t.Errorf("selects %q", got)
 	}
 }
@@ -177,7 +178,7 @@ func TestSelect(t *testing.T) {
 		{"none", "", nil, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := selectIDs(tt.query, tt.include, tools, tt.limit); !slices.Equal(got, tt.want) {
+			if got := selectIDs(tt.query, tt.include, documents(tools), tools, tt.limit); !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -204,4 +205,12 @@ func FuzzSearch(f *testing.F) {
 			t.Errorf("%q, and in another order %q", got, again)
 		}
 	})
+}
+
+// BenchmarkDocuments reads the words of 500 real definitions.
+func BenchmarkDocuments(b *testing.B) {
+	tools := real(b)
+	for b.Loop() {
+		documents(tools)
+	}
 }
