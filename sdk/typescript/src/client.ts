@@ -32,6 +32,9 @@ export interface SpecOptions { callId?: string; runId?: string; threadId?: strin
 /** The filter of a list of calls that wait. */
 export type WaitingFilter = Omit<MessageInitShape<typeof ListCallsRequestSchema>, "statuses"> & { runId?: string; threadId?: string };
 
+/** A result that an approver gives in the tool's place. With `error`, which needs a message, the call fails. */
+export interface ResultInstead { data?: unknown; message?: string; error?: boolean }
+
 /** What a call would do. */
 export type Described = DescribeCallResponse & {
   /** The call would be suspended before it runs, until a person decides. */
@@ -172,11 +175,15 @@ export class Client {
     if (call.suspension?.digest !== ofCall(call)) throw new DigestMismatch(`the question of ${call.callId} is for something else than it shows`);
   }
 
-  /** Approves exactly what the call shows, or answers its question. Returns an iterator over the events that follow. */
-  async resume(call: Call, result?: unknown, o: RequestOptions & { arguments?: unknown; reason?: string; waitForDecision?: boolean; decisionId?: string } = {}): Promise<AsyncGenerator<CallEvent>> {
+  /**
+   * Approves exactly what the call shows, or answers its question. `resultInstead` becomes the result of the call, and the tool does not run;
+   * the ticket must give this right. Returns an iterator over the events that follow.
+   */
+  async resume(call: Call, result?: unknown, o: RequestOptions & { arguments?: unknown; reason?: string; waitForDecision?: boolean; decisionId?: string; resultInstead?: ResultInstead } = {}): Promise<AsyncGenerator<CallEvent>> {
     this.verify(call);
-    const text = (v: unknown) => (v === undefined ? "" : JSON.stringify(v));
-    return this.decide(call, { action: DecisionAction.RESUME, result: text(result), arguments: text(o.arguments), reason: o.reason, decisionId: o.decisionId }, o);
+    const text = (v: unknown) => (v === undefined ? "" : JSON.stringify(v)), { reason, decisionId, resultInstead: instead } = o;
+    const resultInstead = instead && { ...instead, data: text(instead.data) };
+    return this.decide(call, { action: DecisionAction.RESUME, result: text(result), arguments: text(o.arguments), reason, decisionId, resultInstead }, o);
   }
 
   /** Declines the open question of a call. Returns an iterator over the events that follow. */
@@ -184,9 +191,9 @@ export class Client {
     return this.decide(call, { action: DecisionAction.CANCEL, reason, decisionId: o.decisionId }, o);
   }
 
-  private async decide(call: Call, d: { action: DecisionAction; result?: string; arguments?: string; reason?: string; decisionId?: string }, o: RequestOptions & { waitForDecision?: boolean }): Promise<AsyncGenerator<CallEvent>> {
+  private async decide(call: Call, d: MessageInitShape<typeof DecisionSchema>, o: RequestOptions & { waitForDecision?: boolean }): Promise<AsyncGenerator<CallEvent>> {
     const { suspensionId, digest } = call.suspension!, { waitForDecision } = o;
-    const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId ?? randomUUID(), expectedDigest: digest });
+    const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId ?? randomUUID(), expectedDigest: digest } as MessageInitShape<typeof DecisionSchema>);
     const all = events(this.frames(o, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal })));
     const first = await all.next(); // sends the decision even if the caller never reads the events
     return (async function* () {

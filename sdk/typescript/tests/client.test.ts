@@ -9,11 +9,13 @@ import { Code, ConnectError, type ServiceImpl } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.js";
 import { AdminService } from "../gen/toold/v1/admin_service_pb.js";
-import { CallStatus } from "../gen/toold/v1/call_pb.js";
+import { CallSchema, CallStatus } from "../gen/toold/v1/call_pb.js";
 import { CallService, ExecuteTurnResponseSchema } from "../gen/toold/v1/call_service_pb.js";
+import type { Decision } from "../gen/toold/v1/suspension_pb.js";
 import { FrameSchema } from "../gen/toold/v1/event_pb.js";
 import { NotHandledSchema, TurnCallSchema } from "../gen/toold/v1/turn_pb.js";
 import { ToolService, type ExportToolsRequest } from "../gen/toold/v1/tool_service_pb.js";
+import { ofCall } from "../src/digest.js";
 import { Client, newTurnId, TooldError, TurnResult, Worker, type Provider } from "../src/index.js";
 import { mismatch } from "../src/version.js";
 
@@ -192,4 +194,20 @@ test("an approver's inbox", async () => {
     for await (const call of client.inbox({}, { pollMs: 1 })) if (ids.push(call.callId) === 3) break;
     assert.deepEqual(ids, ["a", "b", "a"]);
   });
+});
+
+test("a result in the tool's place", async () => {
+  const call = create(CallSchema, { callId: "a", tool: "pay", effectiveArguments: "{}", suspension: { suspensionId: "s-1", expiresAt: { seconds: 1n } } });
+  call.suspension!.digest = ofCall(call);
+  let decision: Decision | undefined;
+  await serve({
+    async *resumeTool(request) {
+      decision = request.decision;
+    },
+  }, {}, async (client) => {
+    for await (const _ of await client.resume(call, undefined, { resultInstead: { data: { paid: true }, message: "Paid by hand." } }));
+  });
+  const { data, message, error } = decision!.resultInstead!;
+  assert.deepEqual({ data, message, error, result: decision!.result, arguments: decision!.arguments }, { data: '{"paid":true}', message: "Paid by hand.", error: false, result: "", arguments: "" });
+  assert.equal(decision!.expectedDigest, call.suspension!.digest);
 });
