@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/toold-dev/toold/test/model"
+	"github.com/toold-dev/toold/test/release"
 )
 
 // A packageStart is the README of a package. Its blocks install the package, set the environment, run an agent, serve a tool, call the tool,
@@ -16,20 +17,21 @@ import (
 type packageStart struct {
 	readme string
 	tool   string
-	output string                         // of the call of the tool
-	pack   func(t *testing.T, dir string) // writes the package into an empty directory
+	output string                          // of the call of the tool
+	pack   func(t *testing.T, away *place) // writes the package into an empty directory
 }
 
 // All blocks from the README of a package work in an empty directory outside of the repository.
 func TestPackagesWorkByCopyAndPaste(t *testing.T) {
 	for name, q := range map[string]packageStart{
+		"go":         {"../../sdk/go/README.md", "hello", "Hello, Ada!", packGo},
 		"typescript": {"../../sdk/typescript/README.md", "welcome", "Welcome, Ada!", packTypeScript},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			away := p.away(t)
-			q.pack(t, away.dir)
+			q.pack(t, away)
 			blocks := blocksOf(t, q.readme, "sh")
 			if len(blocks) != 6 {
 				t.Fatalf("%s has %d blocks for installation, environment, agent, worker, call and approval", q.readme, len(blocks))
@@ -75,7 +77,7 @@ func (p *place) away(t *testing.T) *place {
 	}}
 }
 
-func packTypeScript(t *testing.T, dir string) {
+func packTypeScript(t *testing.T, away *place) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skipf("it needs Node 20 or later: %v", err)
@@ -83,9 +85,15 @@ func packTypeScript(t *testing.T, dir string) {
 	if _, err := os.Stat("../../sdk/typescript/node_modules"); err != nil {
 		t.Skipf("it needs packages from npm; run sdk/typescript/build.sh: %v", err)
 	}
-	cmd := exec.Command("../../sdk/typescript/pack.sh", dir)
+	cmd := exec.Command("../../sdk/typescript/pack.sh", away.dir)
 	cmd.Env = append(environment(), "VERSION=0.1.0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("pack.sh: %v\n%s", err, out)
 	}
+}
+
+// packGo lets the go command find the released module.
+func packGo(t *testing.T, away *place) {
+	t.Helper()
+	away.environ = append(away.environ, release.New(t, "../..").Environ()...)
 }

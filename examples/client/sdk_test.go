@@ -23,7 +23,6 @@ type quickStart struct {
 // All blocks from the README of an SDK, pasted in order, work with a daemon of "make run".
 func TestQuickStartsWorkByCopyAndPaste(t *testing.T) {
 	for name, q := range map[string]quickStart{
-		"go":     {"../../sdk/go/README.md", "hello", "Hello, Ada!", "Hello, Ada!"},
 		"python": {"../../sdk/python/README.md", "greet", "Hello, Ada! Hello, Ada!", "Hello, Ada!"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,10 +54,13 @@ type Program struct {
 	Environ []string // of commands in Dir, beside the environment of the test
 }
 
+// Environ returns variables with which the go command finds the release.
+func (r *Release) Environ() []string { return slices.Clip(r.environ) }
+
 // Program returns a new directory. A daemon that is started there keeps its data there.
 func (r *Release) Program(t *testing.T) *Program {
 	dir := t.TempDir()
-	return &Program{dir, append(slices.Clip(r.environ), "TOOLD_DATA="+filepath.Join(dir, "data"))}
+	return &Program{dir, append(r.Environ(), "TOOLD_DATA="+filepath.Join(dir, "data"))}
 }
 
 // shareModules creates a module cache that links to everything in another cache except toold. Unpacking all dependencies again would need
