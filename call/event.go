@@ -70,9 +70,11 @@ type Accepted struct {
 	Assessment tool.Effects `json:"assessment,omitzero"`
 }
 
-// Describe sets the description and the effects of the call.
+// Describe sets the description and the effects of the call. It leaves out the resources, because not every watcher may see where links
+// of the workspace lead.
 func (a *Accepted) Describe(d *tool.Description, e tool.Effects) {
 	a.Kind, a.Title, a.Degraded, a.Assessment = d.Kind, d.Title, d.Degraded, e
+	a.Assessment.Resources = nil
 }
 
 // An Activity is a snapshot (Content), or a JSON Patch of RFC 6902 that changes the last snapshot (Patch).

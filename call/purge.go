@@ -29,6 +29,7 @@ func (c *Call) Purged(p Purge) *Call {
 		Created: c.Created, Started: c.Started, Ended: c.Ended, Revision: c.Revision, LastSequence: c.LastSequence, Epochs: c.Epochs,
 		Result: purgedResult(c.Result), Purge: &p,
 	}
+	out.Assessment.Resources = nil
 	for _, v := range c.Verdicts {
 		v.Reason = ""
 		out.Verdicts = append(out.Verdicts, v)

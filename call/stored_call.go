@@ -99,6 +99,13 @@ func effectsFields(w *wire, e *tool.Effects) {
 	text(w, 3, &e.Tier)
 	flag(w, 4, &e.ConcurrencySafe)
 	flag(w, 5, &e.OpenWorld)
+	list(w, 6, &e.Resources, resourceFields)
+}
+
+func resourceFields(w *wire, r *tool.Resource) {
+	text(w, 1, &r.Kind)
+	text(w, 2, &r.ID)
+	flag(w, 3, &r.Shared)
 }
 
 func verdictFields(w *wire, v *GateVerdict) {

@@ -240,7 +240,7 @@ func (s *assumptions) arguments(a *cli.App, words []string, schema string) (stri
 func assess(t tool.Tool, d *tool.Descriptor, args tool.Arguments) tool.Effects {
 	effects := d.Effects.Normal()
 	if assessor, ok := t.(tool.Assessor); ok {
-		if answer := assessor.Assess(args).Normal(); !answer.MilderThan(d.MildestEffects()) {
+		if answer := assessor.Assess(args).Normal(); !answer.MilderThan(d.MildestEffects()) && tool.CheckResources(answer.Resources) == nil {
 			return answer
 		}
 	}

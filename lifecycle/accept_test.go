@@ -3,6 +3,7 @@ package lifecycle_test
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -49,7 +50,7 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 			s := spec("t", `{}`)
 			list, _ := events(t, w.start(s, call.ExecuteOptions{}))
 			got, want := begins(t, list), call.AcceptedAs(w.get(s.ID))
-			if got != want || got.Kind != tool.KindSearch || got.Title != "look 1" || !got.Assessment.OpenWorld {
+			if !reflect.DeepEqual(got, want) || got.Kind != tool.KindSearch || got.Title != "look 1" || !got.Assessment.OpenWorld {
 				t.Errorf("accepted %+v, the record says %+v", got, want)
 			}
 			if types(t, 1, list) != "accepted attempt_started finished" {
@@ -57,7 +58,7 @@ func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
 			}
 			time.Sleep(time.Second) // Wait until the event is written.
 			w.crash()
-			if later := begins(t, w.checkLog(s.ID)); later != got {
+			if later := begins(t, w.checkLog(s.ID)); !reflect.DeepEqual(later, got) {
 				t.Errorf("after a crash %+v, was %+v", later, got)
 			}
 		})
@@ -74,7 +75,7 @@ func TestAcceptedOfRefusedCalls(t *testing.T) {
 	inBubble(t, []tool.Tool{looks, unheld}, nil, func(t *testing.T, w *world) {
 		for id, kind := range map[string]tool.Kind{"t": "", "absent": "", "isolated": tool.KindSearch} {
 			c := w.do(spec(id, `{}`))
-			if a := begins(t, w.checkLog(c.ID)); c.Status != call.Failed || a.Kind != kind || a.Assessment == (tool.Effects{}) != (kind == "") {
+			if a := begins(t, w.checkLog(c.ID)); c.Status != call.Failed || a.Kind != kind || a.Assessment.IsZero() != (kind == "") {
 				t.Errorf("%s: %s, accepted %+v", id, c.Status, a)
 			}
 		}

@@ -49,7 +49,7 @@ func (c *capacity) demand() limit.Demand {
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
-// ownTurn reports whether the call must run alone in its thread.
+// ownTurn reports whether the call takes a turn in its thread: it must not run beside calls that overlap it.
 func (c *capacity) ownTurn() bool {
 	p := c.p
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()
@@ -60,10 +60,32 @@ func (c *capacity) thread() limit.Thread {
 	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
-// enterThread waits for the call's turn in its thread, at most for the queue timeout.
+// enterThread waits for the call's turn in its thread, at most for the queue timeout. It assesses a call with resources again when it is the
+// call's turn, because an earlier call may have changed what a name refers to. If the resources differ then, the call waits for the new
+// ones. If they differ once more, it waits until it is alone.
 func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
+	for again := false; ; again = true {
+		named := c.p.in.Assessment.Resources
+		if out := c.awaitTurn(ctx, named); out != nil || len(named) == 0 {
+			return out
+		}
+		now := c.p.def.Assess(c.p.basis.Arguments).Resources
+		if slices.Equal(now, named) {
+			return nil
+		}
+		c.leaveThread()
+		c.leaveThread = nil
+		if again {
+			now = nil
+		}
+		c.p.setResources(now)
+	}
+}
+
+// awaitTurn waits for the turn of a call with these resources. On success it sets leaveThread.
+func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) outcome.Conclusion {
 	p := c.p
-	turn, leave, ok := p.l.e.limits.Threads.Enter(c.thread())
+	turn, leave, ok := p.l.e.limits.Threads.Enter(c.thread(), resources)
 	if !ok {
 		return outcome.ThreadFull()
 	}

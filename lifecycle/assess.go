@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -52,12 +53,32 @@ func (p *pipeline) assess(ctx context.Context) outcome.Conclusion {
 	p.in.Description = p.describe(ctx)
 	p.basis.Unwritten = p.fresh && p.in.Assessment.Mutability == tool.ReadOnly
 	f, c := &p.found, p.l.peek()
-	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.in.Assessment, p.in.Description, c.ToolDigest, c.Isolation
+	f.assessed, f.assessment, f.description, f.digest, f.isolation = true, p.shownEffects(), p.in.Description, c.ToolDigest, c.Isolation
 	if !p.fresh { // The call has waited, so the tool and the isolation may have changed.
 		f.digest, f.isolation = p.basis.ToolDigest, p.l.e.catalog.IsolationOf(p.def.Descriptor)
 	}
 	p.accept()
 	return nil
+}
+
+// shownEffects returns the assessment for people. The ids of resources pass the filters, because they can contain text of the arguments.
+func (p *pipeline) shownEffects() tool.Effects {
+	e := p.in.Assessment
+	if len(e.Resources) > 0 && p.hooks.Scrubs {
+		e.Resources = slices.Clone(e.Resources)
+		for i := range e.Resources {
+			e.Resources[i].ID = p.scrubber().Text(e.Resources[i].ID)
+		}
+	}
+	return e
+}
+
+// setResources replaces the resources of the assessment. It changes a copy of the input, because a hook may still hold the input.
+func (p *pipeline) setResources(list []tool.Resource) {
+	in := *p.in
+	in.Assessment.Resources = list
+	p.in = &in
+	p.found.assessment = p.shownEffects()
 }
 
 // describe returns the tool's description of the call. It fills missing fields with defaults, also when the tool fails.

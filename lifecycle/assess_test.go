@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +168,7 @@ func TestAssessmentIsNeverMilderThanPromised(t *testing.T) {
 				seen = in.Assessment
 				return hook.Allow(), nil
 			})), func(t *testing.T, w *world) {
-				if c := w.do(spec("t", "")); c.Assessment != tt.want || seen != tt.want || c.Class != call.Sync {
+				if c := w.do(spec("t", "")); !reflect.DeepEqual(c.Assessment, tt.want) || !reflect.DeepEqual(seen, tt.want) || c.Class != call.Sync {
 					t.Errorf("assessed %+v, gates saw %+v, want %+v", c.Assessment, seen, tt.want)
 				}
 			})

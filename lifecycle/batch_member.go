@@ -7,6 +7,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
 	"github.com/toold-dev/toold/lifecycle/outcome"
+	"github.com/toold-dev/toold/tool"
 )
 
 // A member implements [batch.Member].
@@ -102,7 +103,7 @@ func (r *memberRun) Blocks() bool {
 	return ok && ended.Block != ""
 }
 
-func (r *memberRun) Safe() bool { return batch.Safe(r.p.in.Assessment) }
+func (r *memberRun) Effects() *tool.Effects { return &r.p.in.Assessment }
 
 func (r *memberRun) Group(id string) { r.p.group, r.p.stages = id, r.member.l.e.groupPath }
 

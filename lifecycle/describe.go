@@ -49,13 +49,13 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	}
 	a := askGates(ctx, pipe)
 	out.Valid, out.Effective = true, pipe.basis.Arguments.Text()
-	out.Assessment, out.Description = pipe.in.Assessment, pipe.in.Description
+	out.Assessment, out.Description = pipe.shownEffects(), pipe.in.Description
 	out.Verdicts, out.Outcome, out.Reason = a.All, gating.ShownKind(a.Verdict), gating.Reason(a.Verdict)
 	if a.failed != nil && a.Verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.Result.Error.Message
 	}
 	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, gating.Approvers(a.Verdict.Ticket().Approvers, e.cfg.SingleUser))) {
-		out.Description = view.Bare(out.Description)
+		out.Description, out.Assessment.Resources = view.Bare(out.Description), nil
 	}
 	return out, nil
 }

@@ -40,7 +40,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 		}
 	}
 	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {
-		p.found.description = view.Bare(p.found.description)
+		p.found.description, p.found.assessment.Resources = view.Bare(p.found.description), nil
 	}
 	switch {
 	case a.Verdict.Kind() == hook.KindBlock: // A block takes effect even when another gate fails.

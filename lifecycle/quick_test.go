@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -215,7 +216,7 @@ func TestP7CancelOfACallThatWasRefused(t *testing.T) {
 				return true
 			}))
 			c := w.do(s)
-			if want := map[bool]call.Executed{true: call.Started, false: call.NotStarted}[effects == reading]; c.Status != call.Cancelled || c.Executed != want {
+			if want := map[bool]call.Executed{true: call.Started, false: call.NotStarted}[reflect.DeepEqual(effects, reading)]; c.Status != call.Cancelled || c.Executed != want {
 				t.Errorf("call %s %s %+v", c.Status, c.Executed, c.Result)
 			}
 			cancelled.Wait()

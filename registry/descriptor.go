@@ -131,6 +131,9 @@ func checkEffects(field string, e tool.Effects) error {
 	); err != nil {
 		return err
 	}
+	if err := tool.CheckResources(e.Resources); err != nil {
+		return fmt.Errorf("%s.resources: %w", field, err)
+	}
 	if e.Mutability == tool.ReadOnly && (e.Safety == tool.SafetyMutating || e.Safety == tool.SafetyDestructive) {
 		return fmt.Errorf("%s: mutability %s cannot be combined with safety %s", field, e.Mutability, e.Safety)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -65,7 +66,7 @@ func TestRegisterNormalises(t *testing.T) {
 		t.Error("the alias finds another entry")
 	}
 	want := tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm}
-	if e.Descriptor.Effects != want || e.Descriptor.Mildest.Safety != tool.SafetyReadOnly {
+	if !reflect.DeepEqual(e.Descriptor.Effects, want) || e.Descriptor.Mildest.Safety != tool.SafetyReadOnly {
 		t.Errorf("effects = %+v, mildest %+v, want the defaults written out", e.Descriptor.Effects, *e.Descriptor.Mildest)
 	}
 	if e.Descriptor.Source != "builtin" || e.Source != "builtin" {

@@ -2,6 +2,7 @@ package tool_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"testing"
 	"time"
 
@@ -128,12 +129,12 @@ func TestDescriptorName(t *testing.T) {
 func TestMildestEffects(t *testing.T) {
 	d := greet()
 	strict := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Observe}
-	if got := d.MildestEffects(); got != strict {
+	if got := d.MildestEffects(); !reflect.DeepEqual(got, strict) {
 		t.Errorf("without Mildest = %+v, want the effects %+v", got, strict)
 	}
 	d.Mildest = &tool.Effects{Mutability: tool.ReadOnly}
 	mild := tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm}
-	if got := d.MildestEffects(); got != mild {
+	if got := d.MildestEffects(); !reflect.DeepEqual(got, mild) {
 		t.Errorf("with Mildest = %+v, want %+v", got, mild)
 	}
 }

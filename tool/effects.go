@@ -9,6 +9,15 @@ type Effects struct {
 	ConcurrencySafe bool `json:"concurrency_safe,omitempty"`
 	// OpenWorld calls access things that the operator does not own.
 	OpenWorld bool `json:"open_world,omitempty"`
+	// Resources are everything that the call uses. Calls of one thread whose resources do not overlap may run at the same time. A call
+	// without resources is exclusive: it runs alone, unless it is concurrency-safe. In [Descriptor.Mildest], the list says which resources
+	// an assessment may name: an entry permits each resource that its id contains, shared ones only if the entry is shared.
+	Resources []Resource `json:"resources,omitempty"`
+}
+
+// IsZero reports whether no field is set.
+func (e *Effects) IsZero() bool {
+	return e.Mutability == "" && e.Safety == "" && e.Tier == "" && !e.ConcurrencySafe && !e.OpenWorld && len(e.Resources) == 0
 }
 
 // Mutability says whether a call changes something. It determines how the journal stores the call, whether plan mode permits it, and
@@ -56,14 +65,16 @@ func (e Effects) Normal() Effects {
 	return e
 }
 
-// MilderThan reports whether e is milder than bound in at least one field.
+// MilderThan reports whether e is milder than bound in at least one field. To name resources is milder than to be exclusive, so bound must
+// permit each resource of e.
 func (e Effects) MilderThan(bound Effects) bool {
 	e, bound = e.Normal(), bound.Normal()
 	return e.Mutability == ReadOnly && bound.Mutability != ReadOnly ||
 		safetyRank(e.Safety) < safetyRank(bound.Safety) ||
 		tierRank(e.Tier) < tierRank(bound.Tier) ||
 		e.ConcurrencySafe && !bound.ConcurrencySafe ||
-		!e.OpenWorld && bound.OpenWorld
+		!e.OpenWorld && bound.OpenWorld ||
+		beyond(e.Resources, bound.Resources)
 }
 
 func safetyRank(s Safety) int {

@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/toold-dev/toold/tool"
@@ -24,10 +25,10 @@ func TestEffectsNormal(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := tt.in.Normal(); got != tt.want {
+			if got := tt.in.Normal(); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Normal() = %+v, want %+v", got, tt.want)
 			}
-			if got := tt.want.Normal(); got != tt.want {
+			if got := tt.want.Normal(); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Normal() of a normal form = %+v", got)
 			}
 		})

@@ -23,8 +23,10 @@ type Validator interface {
 	Validate(args Arguments) error
 }
 
-// An Assessor returns the effects of a call with these arguments. Assess must be pure. When it panics or returns effects that are milder
-// than [Descriptor.MildestEffects], the effects of the descriptor apply.
+// An Assessor returns the effects of a call with these arguments. Assess must be pure, except that it may look up what a name in the
+// arguments refers to, such as the target of a symbolic link. For a call with resources the engine therefore calls Assess again when it is
+// the call's turn. When Assess panics, names invalid resources, or returns effects that are milder than [Descriptor.MildestEffects], the
+// effects of the descriptor apply.
 type Assessor interface {
 	Assess(args Arguments) Effects
 }

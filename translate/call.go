@@ -54,7 +54,7 @@ func FromCall(c *call.Call) *tooldv1.Call {
 	if c.Status.Terminal() {
 		out.Result = FromResult(c.Result)
 	}
-	if c.Assessment != (tool.Effects{}) {
+	if !c.Assessment.IsZero() {
 		out.Assessment = FromEffects(c.Assessment)
 	}
 	if c.Description.Kind != "" {
@@ -152,8 +152,12 @@ func FromEffects(e tool.Effects) *tooldv1.Assessment {
 	e = e.Normal()
 	return &tooldv1.Assessment{
 		Mutability: fromMutability(e.Mutability), Safety: fromSafety(e.Safety), Tier: fromTier(e.Tier),
-		ConcurrencySafe: e.ConcurrencySafe, OpenWorld: e.OpenWorld,
+		ConcurrencySafe: e.ConcurrencySafe, OpenWorld: e.OpenWorld, Resources: Each(e.Resources, fromResource),
 	}
+}
+
+func fromResource(r *tool.Resource) *tooldv1.Resource {
+	return &tooldv1.Resource{Kind: r.Kind, Id: r.ID, Shared: r.Shared}
 }
 
 func FromDescription(d *tool.Description) *tooldv1.Description {

@@ -73,7 +73,14 @@ func ToEffects(a *tooldv1.Assessment) tool.Effects {
 	return tool.Effects{
 		Mutability: tool.Mutability(Word(a.GetMutability(), "MUTABILITY_")), Safety: tool.Safety(Word(a.GetSafety(), "SAFETY_")),
 		Tier: tool.Tier(Word(a.GetTier(), "TIER_")), ConcurrencySafe: a.GetConcurrencySafe(), OpenWorld: a.GetOpenWorld(),
+		Resources: toResources(a.GetResources()),
 	}
+}
+
+func toResources(list []*tooldv1.Resource) []tool.Resource {
+	return Each(list, func(r **tooldv1.Resource) tool.Resource {
+		return tool.Resource{Kind: (*r).GetKind(), ID: (*r).GetId(), Shared: (*r).GetShared()}
+	})
 }
 
 func ToJSON(text string) json.RawMessage {

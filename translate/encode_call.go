@@ -27,7 +27,7 @@ func (w *encoder) call(c *call.Call) {
 	w.run(c)
 	w.text(7, c.Requested)
 	w.text(8, c.Effective)
-	if c.Assessment != (tool.Effects{}) {
+	if !c.Assessment.IsZero() {
 		w.effects(9, c.Assessment.Normal())
 	}
 	if c.Description.Kind != "" {
@@ -116,6 +116,9 @@ func (w *encoder) effects(field protowire.Number, e tool.Effects) {
 	w.number(3, int64(fromTier(e.Tier)))
 	w.flag(4, e.ConcurrencySafe)
 	w.flag(5, e.OpenWorld)
+	for i := range e.Resources {
+		w.nested(6, fromResource(&e.Resources[i]))
+	}
 	w.close(at)
 }
 

@@ -120,11 +120,12 @@ func anyCall(t *rapid.T) *call.Call {
 		Run:        tool.Run{ID: text.Draw(t, "run"), Thread: text.Draw(t, "thread"), Origin: text.Draw(t, "origin"), Unattended: rapid.Bool().Draw(t, "unattended")},
 		Caller:     tool.Principal{Subject: text.Draw(t, "subject"), Method: "token", Namespace: "n", Roles: []string{"caller", "viewer", "none"}[:rapid.IntRange(0, 3).Draw(t, "roles")]},
 		OnBehalfOf: text.Draw(t, "behalf"), Detached: rapid.Bool().Draw(t, "detached"),
-		Class:      rapid.SampledFrom([]call.Class{call.Sync, call.Behind, ""}).Draw(t, "class"),
-		Status:     rapid.SampledFrom([]call.Status{call.New, call.Running, call.Suspended, call.Succeeded, call.Failed}).Draw(t, "status"),
-		Executed:   rapid.SampledFrom([]call.Executed{call.Finished, call.NotStarted, ""}).Draw(t, "executed"),
-		Assessment: rapid.SampledFrom([]tool.Effects{{}, {Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}, {OpenWorld: true}}).Draw(t, "assessment"),
-		Created:    times("created"), Started: times("started"), Ended: times("ended"), Revision: number.Draw(t, "revision"), LastSequence: number.Draw(t, "last"),
+		Class:    rapid.SampledFrom([]call.Class{call.Sync, call.Behind, ""}).Draw(t, "class"),
+		Status:   rapid.SampledFrom([]call.Status{call.New, call.Running, call.Suspended, call.Succeeded, call.Failed}).Draw(t, "status"),
+		Executed: rapid.SampledFrom([]call.Executed{call.Finished, call.NotStarted, ""}).Draw(t, "executed"),
+		Assessment: rapid.SampledFrom([]tool.Effects{{}, {Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}, {OpenWorld: true},
+			{Resources: []tool.Resource{{Kind: "file", ID: "a"}, {Kind: "table", ID: "b/é", Shared: true}}}}).Draw(t, "assessment"),
+		Created: times("created"), Started: times("started"), Ended: times("ended"), Revision: number.Draw(t, "revision"), LastSequence: number.Draw(t, "last"),
 		Epochs: []call.EpochStart{{Epoch: 7, First: 1}}, BatchID: text.Draw(t, "batch"), BatchPosition: rapid.Int().Draw(t, "position"),
 		Isolation: call.Isolation{
 			Required: rapid.SampledFrom([]tool.Isolation{tool.IsolationNone, tool.IsolationFull, ""}).Draw(t, "required"),
@@ -199,7 +200,7 @@ func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
 		&tooldv1.Call{}: 36, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 4, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
-		&tooldv1.Assessment{}: 5, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
+		&tooldv1.Assessment{}: 6, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {
 			t.Errorf("%s has %d fields; %d are known to be written", d.Name(), d.Fields().Len(), written)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/batch"
+	"github.com/toold-dev/toold/tool"
 )
 
 // script defines the behavior of one call: the verdict of its gate and the result of its tool.
 type script struct {
 	gate string // verdict of the gate: allow, ask or block
 	tool string // result of the tool: succeed, fail, ask, or elsewhere for work outside the daemon
-	safe bool
+	does tool.Effects
 }
 
 // model stands in for the engine in this test. It executes the plans of a batch, and keeps only the state of each call.
@@ -47,9 +48,9 @@ func play(t *rapid.T) {
 		m.scripts[i] = script{
 			rapid.SampledFrom([]string{"allow", "allow", "ask", "block"}).Draw(t, "gate"),
 			rapid.SampledFrom([]string{"succeed", "succeed", "fail", "ask", "elsewhere"}).Draw(t, "tool"),
-			rapid.Bool().Draw(t, "safe"),
+			drawEffects(t),
 		}
-		m.Calls[i] = batch.Call{State: batch.NotBegun, Safe: m.scripts[i].safe}
+		m.Calls[i] = batch.Call{State: batch.NotBegun, Effects: m.scripts[i].does}
 	}
 	for range 40 * n {
 		m.Held = rapid.IntRange(0, 9).Draw(t, "held") == 0
@@ -73,6 +74,21 @@ func (m *model) which(is func(c *batch.Call) bool) (calls []int) {
 		}
 	}
 	return calls
+}
+
+// drawEffects returns the effects of a call that is safe, that names resources, or that is exclusive.
+func drawEffects(t *rapid.T) (e tool.Effects) {
+	switch rapid.SampledFrom([]string{"safe", "names", "names", "exclusive"}).Draw(t, "effects") {
+	case "safe":
+		e.Mutability, e.ConcurrencySafe = tool.ReadOnly, true
+	case "names":
+		e.Resources = []tool.Resource{{Kind: "k", ID: rapid.SampledFrom([]string{"a", "b", "c", "a/b", ""}).Draw(t, "id"), Shared: rapid.Bool().Draw(t, "shared")}}
+	}
+	return e
+}
+
+func together(a, b *tool.Effects) bool {
+	return a.ConcurrencySafe && b.ConcurrencySafe || !tool.Overlap(a.Resources, b.Resources)
 }
 
 func executes(c *batch.Call) bool { return c.State == batch.Running && !c.Pending }
@@ -119,16 +135,18 @@ func (m *model) checkRunning() {
 		m.Fatalf("%v execute: %+v", running, m.Batch)
 	}
 	if m.Strategy == call.Auto && len(running) > 1 {
-		for _, i := range running {
-			if !m.Calls[i].Safe {
-				m.Fatalf("call %d is not safe and executes with others: %+v", i, m.Batch)
+		for n, i := range running {
+			for _, j := range running[:n] {
+				if !together(&m.Calls[i].Effects, &m.Calls[j].Effects) {
+					m.Fatalf("calls %d and %d overlap and execute together: %+v", j, i, m.Batch)
+				}
 			}
 		}
 	}
 }
 
 func (m *model) end(i int, failed bool) {
-	m.Calls[i] = batch.Call{State: batch.Ended, Safe: m.scripts[i].safe, Failed: failed}
+	m.Calls[i] = batch.Call{State: batch.Ended, Effects: m.scripts[i].does, Failed: failed}
 }
 
 func (m *model) cancel(i int) {
@@ -183,14 +201,18 @@ func (m *model) runPlan(plan batch.Plan) {
 // begin starts new calls as the engine does.
 func (m *model) begin() {
 	var group []int
+	var effects []*tool.Effects
 	for i := range m.Calls {
 		c, s := &m.Calls[i], &m.scripts[i]
 		if c.State != batch.NotBegun {
 			continue
 		}
 		stays, tentative := s.gate != "allow", !m.Parallel() && len(group) > 0
-		alone := m.Alone(stays || s.safe)
-		if tentative && (stays || alone) {
+		if tentative && !stays && !m.Joins(effects, &s.does) {
+			m.checkStop(group, i)
+			break
+		}
+		if tentative && stays {
 			break
 		}
 		if stays {
@@ -203,12 +225,19 @@ func (m *model) begin() {
 			}
 			continue
 		}
-		if group = append(group, i); alone {
+		if group, effects = append(group, i), append(effects, &s.does); m.Alone(&s.does) {
 			break
 		}
 	}
 	for _, i := range group {
 		m.Calls[i].State, m.Calls[i].Pending = batch.Running, len(group) > 1 || m.Parallel()
+	}
+}
+
+// checkStop checks that a call stays out of a group only when it overlaps a call of the group.
+func (m *model) checkStop(group []int, i int) {
+	if !slices.ContainsFunc(group, func(g int) bool { return !together(&m.scripts[g].does, &m.scripts[i].does) }) {
+		m.Fatalf("call %d overlaps none of %v and does not run with them: %+v", i, group, m.Batch)
 	}
 }
 

@@ -38,8 +38,8 @@ type Run interface {
 	Queue() (ended bool)
 	// Blocks reports whether the pipeline run ended because a gate blocks the agent's run.
 	Blocks() bool
-	// Safe reports whether the call is read-only and may run concurrently.
-	Safe() bool
+	// Effects returns the assessment of the call, once Gates has run the pipeline up to it.
+	Effects() *tool.Effects
 	// Group adds the pipeline run to a group. All Before hooks of a group run before the first tool of the group.
 	Group(id string)
 	// Interrupt makes the pipeline run end without running its tool. why is the message for the model.
@@ -170,7 +170,7 @@ func (b *loop) look() *Batch {
 			continue
 		}
 		c, s := m.Record(), &at.Calls[i]
-		s.Cancelled, s.Safe = c.Cancel != nil, Safe(c.Assessment)
+		s.Cancelled, s.Effects = c.Cancel != nil, c.Assessment
 		switch {
 		case c.Status.Terminal() && c.Result != nil:
 			s.Failed, s.Blocks = c.Status != call.Succeeded, c.Result.Error != nil && c.Result.Error.TerminateRun
@@ -178,6 +178,9 @@ func (b *loop) look() *Batch {
 			round := c.LastRound()
 			s.Declined = round.Decision != nil && round.Decision.Action == tool.Cancel // The decision is nil when the call was cancelled.
 			s.Halted = s.State == Decided && round.Suspension.AfterGates()
+			if d := round.Decision; d != nil && (d.Arguments != "" || round.Suspension.ResumeMode == tool.PassDecisionToTool) {
+				s.Effects = tool.Effects{}
+			}
 		}
 	}
 	for _, r := range b.pending {
@@ -186,9 +189,6 @@ func (b *loop) look() *Batch {
 	}
 	return at
 }
-
-// Safe reports whether calls with these effects may run together in a batch with the strategy AUTO.
-func Safe(e tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
 
 func (b *loop) parallel() bool { return b.record.Strategy == call.Parallel }
 
@@ -287,10 +287,12 @@ func (b *loop) withdraw() {
 }
 
 // begin passes new calls through the gates, in the order of the model, and executes those that may run now. In a PARALLEL batch it executes
-// all calls, after the gates have checked each of them. In other batches it executes one call, or several adjacent safe calls. A later call
-// that a gate intercepts, or that must run alone, stays unchanged and is checked again after the others have run.
+// all calls, after the gates have checked each of them. In other batches it executes one call, or several adjacent calls that may run
+// together. A later call that a gate intercepts, or that may not run with the others, stays unchanged and is checked again after the others
+// have run.
 func (b *loop) begin(at *Batch) {
 	var group []Run
+	var effects []*tool.Effects
 	for i, m := range b.members {
 		if b.state(i) != NotBegun {
 			continue
@@ -298,11 +300,11 @@ func (b *loop) begin(at *Batch) {
 		r := m.Enter()
 		tentative := !b.parallel() && len(group) > 0
 		ended := r.Gates(tentative)
-		alone := at.Alone(ended || r.Safe())
-		if !ended && !(tentative && alone) {
+		joins := ended || at.Joins(effects, r.Effects())
+		if !ended && joins {
 			ended = r.Queue()
 		}
-		if tentative && (ended || alone) || ended && r.Drained() {
+		if tentative && (ended || !joins) || ended && r.Drained() {
 			r.Release()
 			break
 		}
@@ -313,7 +315,8 @@ func (b *loop) begin(at *Batch) {
 			}
 			continue
 		}
-		if group = append(group, r); alone {
+		group, effects = append(group, r), append(effects, r.Effects())
+		if at.Alone(r.Effects()) {
 			break
 		}
 	}

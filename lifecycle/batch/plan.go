@@ -5,7 +5,12 @@
 //   - [Member] and [Run] are the interfaces to a call and a pipeline run.
 package batch
 
-import "github.com/toold-dev/toold/call"
+import (
+	"slices"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
 
 // A State is the state of a call in a batch.
 type State int
@@ -25,14 +30,14 @@ const (
 // A Call is what the plan needs to know of a call.
 type Call struct {
 	State     State
-	Cancelled bool // a cancel request is stored
-	Declined  bool // only with Decided and Running: the decision ends the call
-	Halted    bool // only with Decided: the state before was Halting
-	Safe      bool // read-only and safe to run concurrently
-	Failed    bool // only with Ended: the call did not succeed
-	Blocks    bool // only with Ended: a gate blocks the agent's run
-	Pending   bool // only with Running: the call is allowed and waits for capacity
-	Stopped   bool // only with Pending: the pipeline run was stopped
+	Cancelled bool         // a cancel request is stored
+	Declined  bool         // only with Decided and Running: the decision ends the call
+	Halted    bool         // only with Decided: the state before was Halting
+	Effects   tool.Effects // what the call does, by its newest assessment; zero when the decision changes its arguments
+	Failed    bool         // only with Ended: the call did not succeed
+	Blocks    bool         // only with Ended: a gate blocks the agent's run
+	Pending   bool         // only with Running: the call is allowed and waits for capacity
+	Stopped   bool         // only with Pending: the pipeline run was stopped
 }
 
 // A Batch holds the rules of a batch and its calls, in the order of the model.
@@ -99,11 +104,26 @@ func (b *Batch) Next() Plan {
 // Parallel reports whether calls run together whatever their effects.
 func (b *Batch) Parallel() bool { return b.Strategy == call.Parallel }
 
-// Alone reports whether a call must run alone. safe reports whether the call is safe: with the strategy AUTO, adjacent safe calls may run
-// together.
-func (b *Batch) Alone(safe bool) bool {
-	return b.Strategy == call.Sequential || b.Strategy == call.Auto && !safe
+// Alone reports whether a call with these effects must run alone.
+func (b *Batch) Alone(e *tool.Effects) bool {
+	return b.Strategy == call.Sequential || b.Strategy == call.Auto && !safe(e) && len(e.Resources) == 0
 }
+
+// Joins reports whether a call with these effects may run together with the calls of a group. With the strategy AUTO, adjacent calls run
+// together when each two of them are safe, or both name their resources and these do not overlap.
+func (b *Batch) Joins(group []*tool.Effects, e *tool.Effects) bool {
+	if len(group) == 0 || b.Parallel() {
+		return true
+	}
+	return b.Strategy == call.Auto && !slices.ContainsFunc(group, func(other *tool.Effects) bool { return !together(other, e) })
+}
+
+func together(a, b *tool.Effects) bool {
+	return safe(a) && safe(b) || !tool.Overlap(a.Resources, b.Resources)
+}
+
+// safe reports whether a call is read-only and may run concurrently.
+func safe(e *tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
 
 // interrupted returns the calls that may not run because of another call. After a Block these are the calls behind the blocked one. After a
 // failure with fail_fast they are all calls. Calls that already run or were declined are not included.
@@ -153,8 +173,8 @@ func (b *Batch) capacity() int {
 	return b.MaxParallel - b.count(Running) + len(b.which(func(c *Call) bool { return c.Pending }))
 }
 
-// resumed returns the decided calls that resume now. In a batch that is not PARALLEL, a call resumes alone or together with adjacent safe
-// calls.
+// resumed returns the decided calls that resume now. In a batch that is not PARALLEL, a call resumes alone or together with adjacent
+// calls that [Batch.Joins] permits.
 func (b *Batch) resumed() (calls []int) {
 	waits := b.Replay == call.AllDecided && (b.count(Asking, Halting, Running) > 0 || b.mayBegin())
 	if waits || !b.Parallel() && b.count(Running, Stuck) > 0 {
@@ -163,16 +183,17 @@ func (b *Batch) resumed() (calls []int) {
 	// With fail_fast a declined call ends the other calls, so no other call may resume before it.
 	declines := b.FailFast && len(b.which(func(c *Call) bool { return c.Declined })) > 0
 	capacity := b.capacity()
+	var group []*tool.Effects
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if c.State != Decided || declines && !c.Declined {
 			continue
 		}
-		safe := b.Strategy == call.Auto && c.Safe
-		if !b.Parallel() && len(calls) > 0 && !safe || len(calls) >= capacity {
+		if len(calls) >= capacity || !b.Joins(group, &c.Effects) {
 			break
 		}
-		if calls = append(calls, i); !b.Parallel() && !safe {
+		calls, group = append(calls, i), append(group, &c.Effects)
+		if b.Alone(&c.Effects) {
 			break
 		}
 	}

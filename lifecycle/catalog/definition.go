@@ -53,7 +53,7 @@ func (d *Definition) Validate(ctx context.Context, args tool.Arguments, hidden f
 }
 
 // Assess returns the effects that the tool reports for these arguments. The effects of the descriptor apply instead when the tool panics,
-// or when it reports effects that exceed its descriptor.
+// names invalid resources, or reports effects that are milder than its descriptor permits.
 func (d *Definition) Assess(args tool.Arguments) tool.Effects {
 	effects := d.Descriptor.Effects.Normal()
 	a, ok := d.Tool.(tool.Assessor)
@@ -62,7 +62,7 @@ func (d *Definition) Assess(args tool.Arguments) tool.Effects {
 	}
 	answer := effects
 	err := hook.Safely(func() error { answer = a.Assess(args).Normal(); return nil })
-	if err != nil || answer.MilderThan(d.Descriptor.MildestEffects()) {
+	if err != nil || answer.MilderThan(d.Descriptor.MildestEffects()) || tool.CheckResources(answer.Resources) != nil {
 		return effects
 	}
 	return answer

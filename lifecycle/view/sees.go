@@ -63,7 +63,7 @@ func Call(p tool.Principal, c *call.Call) *call.Call {
 		return c
 	}
 	out := *c
-	out.Description = Bare(c.Description)
+	out.Description, out.Assessment.Resources = Bare(c.Description), nil // The resources can show where links of the workspace lead.
 	out.Rounds = slices.Clone(c.Rounds)
 	for i := range out.Rounds {
 		s := &out.Rounds[i].Suspension

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -174,10 +175,10 @@ func TestOptions(t *testing.T) {
 	if err := x.(tool.Validator).Validate(typed.Args(editArgs{Places: []place{}})); err == nil || err.Error() != "nothing to change" {
 		t.Errorf("Validate = %v, want the author's error", err)
 	}
-	if got := x.(tool.Assessor).Assess(good); got != dry {
+	if got := x.(tool.Assessor).Assess(good); !reflect.DeepEqual(got, dry) {
 		t.Errorf("Assess = %+v", got)
 	}
-	if got := x.(tool.Assessor).Assess(bad); got != d.Effects {
+	if got := x.(tool.Assessor).Assess(bad); !reflect.DeepEqual(got, d.Effects) {
 		t.Errorf("Assess of what does not fit = %+v, want the descriptor's effects", got)
 	}
 	desc, err := x.(tool.Describer).Describe(t.Context(), &tool.Call{Tool: "edit", Arguments: good})
@@ -196,7 +197,7 @@ func TestWithoutOptions(t *testing.T) {
 	if _, ok := x.(tool.Describer); ok {
 		t.Error("a tool without WithDescribe is a Describer")
 	}
-	if got := x.(tool.Assessor).Assess(tool.Arguments{}); got != effects {
+	if got := x.(tool.Assessor).Assess(tool.Arguments{}); !reflect.DeepEqual(got, effects) {
 		t.Errorf("Assess = %+v, want the descriptor's effects", got)
 	}
 }

@@ -61,9 +61,7 @@ type family struct {
 	root      string
 	protect   []string
 	limits    Limits
-	// writing is a lock that a call holds while it checks a file and replaces it. Otherwise another call could change the file in between,
-	// and this change would be lost.
-	writing chan struct{}
+	writing   writing
 }
 
 // New returns the six tools, which share one workspace. It panics without a workspace, because that is a programming error.
@@ -71,7 +69,7 @@ func New(cfg Config) []tool.Tool {
 	if cfg.Workspace == nil {
 		panic("files: no workspace")
 	}
-	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, protect: cfg.Protect, limits: cfg.Limits.withDefaults(), writing: make(chan struct{}, 1)}
+	f := &family{workspace: cfg.Workspace, artifacts: cfg.Artifacts, protect: cfg.Protect, limits: cfg.Limits.withDefaults()}
 	if f.protect == nil {
 		f.protect = sandbox.DefaultAsked()
 	}

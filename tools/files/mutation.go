@@ -48,16 +48,20 @@ func (t *mutation) Validate(args tool.Arguments) error {
 }
 
 // Assess implements [tool.Assessor]. A change of a protected file is destructive, and so is a call with overwrite. Assess follows the links
-// that exist when it is called. When the call runs, the methods open and held detect later changes.
+// that exist when it is called, and names the file to which they lead as the only resource. When the call runs, the methods open and held
+// detect later changes.
 func (t *mutation) Assess(args tool.Arguments) tool.Effects {
-	name, err := t.locate("path", args.String("path"))
-	if flag(args, "overwrite") || err == nil && t.protected(name) {
-		return t.descriptor.Effects
+	e := *t.descriptor.Mildest
+	e.Resources = nil
+	destroys := flag(args, "overwrite")
+	if p, err := t.find(context.Background(), args.String("path")); err == nil {
+		e.Resources = resourceOf(p.actual)
+		destroys = destroys || t.protected(p.actual)
 	}
-	if actual, err := t.workspace.Resolve(context.Background(), name); err == nil && t.protected(actual) {
-		return t.descriptor.Effects
+	if name, err := t.locate("path", args.String("path")); destroys || err == nil && t.protected(name) {
+		e.Safety = t.descriptor.Effects.Safety
 	}
-	return *t.descriptor.Mildest
+	return e
 }
 
 func (t *mutation) protected(name string) bool { return sandbox.Protects(t.protect, name) }
@@ -66,7 +70,7 @@ func (t *mutation) protected(name string) bool { return sandbox.Protects(t.prote
 func mutating() (tool.Effects, *tool.Effects) {
 	worst := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyDestructive, Tier: tool.Confirm}
 	mildest := worst
-	mildest.Safety = tool.SafetyMutating
+	mildest.Safety, mildest.Resources = tool.SafetyMutating, []tool.Resource{{Kind: tool.ResourceFile}}
 	return worst, &mildest
 }
 
@@ -76,6 +80,10 @@ func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error
 	if err != nil {
 		return nil, err
 	}
+	return t.prepareAt(ctx, call, p)
+}
+
+func (t *mutation) prepareAt(ctx context.Context, call *tool.Call, p place) (*change, error) {
 	now, err := t.load(ctx, p)
 	if err != nil {
 		return nil, err
@@ -137,13 +145,16 @@ func (t *mutation) run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	if err := t.Validate(call.Arguments); err != nil {
 		return nil, err
 	}
-	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	p, err := t.find(ctx, call.Arguments.String("path"))
+	if err != nil {
+		return nil, err
 	}
-	c, err := t.prepare(ctx, call)
+	unlock, err := t.writing.lock(ctx, p.actual)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	c, err := t.prepareAt(ctx, call, p)
 	if err == nil {
 		err = c.open(call)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -127,7 +128,7 @@ func TestT77Asks(t *testing.T) {
 	for trust, effects := range want {
 		w := connect(t, newMemory(), nil, own(t, "w", "good", trusting(trust))).ready()
 		e, _ := w.tools.Lookup("w__writer")
-		if e.Descriptor.Effects != effects || e.Descriptor.Mildest != nil || e.Descriptor.Idempotent != (trust != mcp.TrustNone) {
+		if !reflect.DeepEqual(e.Descriptor.Effects, effects) || e.Descriptor.Mildest != nil || e.Descriptor.Idempotent != (trust != mcp.TrustNone) {
 			t.Errorf("trust %q: %+v", trust, e.Descriptor)
 		}
 	}

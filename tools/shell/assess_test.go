@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestAssessmentIsWithinTheDescriptor(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}})
 	d := x.Descriptor()
 	for letter, e := range effects {
-		if e.MilderThan(d.MildestEffects()) || d.Effects.MilderThan(e) && letter != "D" && e.Normal() == d.Effects.Normal() {
+		if e.MilderThan(d.MildestEffects()) || d.Effects.MilderThan(e) && letter != "D" && reflect.DeepEqual(e.Normal(), d.Effects.Normal()) {
 			t.Errorf("%s is milder than the descriptor allows", letter)
 		}
 	}
@@ -157,7 +158,7 @@ func TestHostileText(t *testing.T) {
 		text := strings.Repeat(unit, (64<<10)/len(unit))
 		for _, command := range []string{text, text + "; rm -rf x", "ls; " + text} {
 			first := assess(x, command)
-			if second := assess(x, command); first != second {
+			if second := assess(x, command); !reflect.DeepEqual(first, second) {
 				t.Errorf("%.20q…: %+v, then %+v", command, first, second)
 			}
 		}
@@ -185,7 +186,7 @@ func TestPartsAddUp(t *testing.T) {
 		command := a.command + "; " + b.command
 		worse := order[max(strings.Index(order, a.letter), strings.Index(order, b.letter))]
 		got := assess(x, command)
-		if want := effects[string(worse)]; got != want && got.Safety != tool.SafetyDestructive {
+		if want := effects[string(worse)]; !reflect.DeepEqual(got, want) && got.Safety != tool.SafetyDestructive {
 			t.Errorf("%q = %+v, want %c", command, got, worse)
 		}
 	}

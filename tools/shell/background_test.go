@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -369,7 +370,7 @@ func TestBackgroundToolsAreAssessed(t *testing.T) {
 		if a, ok := x.(tool.Assessor); ok {
 			e = a.Assess(typed.Args(tt.args))
 		}
-		if e != effects[tt.letter] {
+		if !reflect.DeepEqual(e, effects[tt.letter]) {
 			t.Errorf("%s %v: %+v, want %s", tt.id, tt.args, e, tt.letter)
 		}
 		if e.MilderThan(d.MildestEffects()) {

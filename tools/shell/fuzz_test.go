@@ -32,7 +32,7 @@ func FuzzAssess(f *testing.F) {
 		if !reflect.DeepEqual(parts, again) || ok != okAgain {
 			t.Fatalf("%q has two answers: %v %t, %v %t", text, parts, ok, again, okAgain)
 		}
-		if first, second := assess(x, text), assess(x, text); first != second {
+		if first, second := assess(x, text), assess(x, text); !reflect.DeepEqual(first, second) {
 			t.Fatalf("%q has two assessments: %+v, %+v", text, first, second)
 		}
 		for _, p := range parts {

@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -72,7 +73,7 @@ func TestInputIsNotReadFromTheText(t *testing.T) {
 		{object{"command": "ls", "pty": object{}, "input": false}, "R"},
 	} {
 		args := typed.Args(tt.args)
-		if got := x.(tool.Assessor).Assess(args); got != effects[tt.letter] {
+		if got := x.(tool.Assessor).Assess(args); !reflect.DeepEqual(got, effects[tt.letter]) {
 			t.Errorf("%v: %+v, want %s", tt.args, got, tt.letter)
 		}
 		if shell.TakesInput(args) != (tt.letter == "D") {

@@ -269,7 +269,11 @@ type Assessment struct {
 	// True if calls in the same thread may run at the same time.
 	ConcurrencySafe bool `protobuf:"varint,4,opt,name=concurrency_safe,json=concurrencySafe,proto3" json:"concurrency_safe,omitempty"`
 	// True if the call reaches systems that the operator does not own.
-	OpenWorld     bool `protobuf:"varint,5,opt,name=open_world,json=openWorld,proto3" json:"open_world,omitempty"`
+	OpenWorld bool `protobuf:"varint,5,opt,name=open_world,json=openWorld,proto3" json:"open_world,omitempty"`
+	// Everything that the call uses. Calls of one thread whose resources do not overlap may run at the same time. A call without resources
+	// is exclusive: it runs alone, unless it is concurrency-safe. At most 16. In Descriptor.mildest, the list says which resources an
+	// assessment may name: an entry permits each resource that its id contains, shared ones only if the entry is shared. Empty in events.
+	Resources     []*Resource `protobuf:"bytes,6,rep,name=resources,proto3" json:"resources,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +343,80 @@ func (x *Assessment) GetOpenWorld() bool {
 	return false
 }
 
+func (x *Assessment) GetResources() []*Resource {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+// Resource is something that a call uses. Two resources overlap when they have the same kind, at least one of them is not shared, and one
+// id contains the other.
+type Resource struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 32 letters, digits, "_", "-" and ".", beginning with a lower-case letter. The kind "file" stands for the files of the workspace:
+	// its ids are paths relative to the workspace, with all symbolic links followed.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// At most 1,024 bytes, compared byte by byte. An id contains itself and every id that continues it after a slash. The empty id contains
+	// every id of the kind.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// True if the call does not change the resource. Calls that share it may run at the same time.
+	Shared        bool `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Resource) Reset() {
+	*x = Resource{}
+	mi := &file_toold_v1_assessment_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Resource) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Resource) ProtoMessage() {}
+
+func (x *Resource) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_assessment_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Resource.ProtoReflect.Descriptor instead.
+func (*Resource) Descriptor() ([]byte, []int) {
+	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Resource) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Resource) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Resource) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
 // Description tells people what one call would do. The tool creates it from the effective arguments. Quoted text in it is untrusted.
 type Description struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -364,7 +442,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_toold_v1_assessment_proto_msgTypes[1]
+	mi := &file_toold_v1_assessment_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -376,7 +454,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_assessment_proto_msgTypes[1]
+	mi := &file_toold_v1_assessment_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -389,7 +467,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{1}
+	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Description) GetKind() Kind {
@@ -454,7 +532,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_toold_v1_assessment_proto_msgTypes[2]
+	mi := &file_toold_v1_assessment_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +544,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_assessment_proto_msgTypes[2]
+	mi := &file_toold_v1_assessment_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +557,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{2}
+	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Location) GetPath() string {
@@ -500,7 +578,7 @@ var File_toold_v1_assessment_proto protoreflect.FileDescriptor
 
 const file_toold_v1_assessment_proto_rawDesc = "" +
 	"\n" +
-	"\x19toold/v1/assessment.proto\x12\btoold.v1\x1a\x16toold/v1/content.proto\"\xda\x01\n" +
+	"\x19toold/v1/assessment.proto\x12\btoold.v1\x1a\x16toold/v1/content.proto\"\x8c\x02\n" +
 	"\n" +
 	"Assessment\x124\n" +
 	"\n" +
@@ -510,7 +588,12 @@ const file_toold_v1_assessment_proto_rawDesc = "" +
 	"\x04tier\x18\x03 \x01(\x0e2\x0e.toold.v1.TierR\x04tier\x12)\n" +
 	"\x10concurrency_safe\x18\x04 \x01(\bR\x0fconcurrencySafe\x12\x1d\n" +
 	"\n" +
-	"open_world\x18\x05 \x01(\bR\topenWorld\"\xee\x01\n" +
+	"open_world\x18\x05 \x01(\bR\topenWorld\x120\n" +
+	"\tresources\x18\x06 \x03(\v2\x12.toold.v1.ResourceR\tresources\"F\n" +
+	"\bResource\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\"\xee\x01\n" +
 	"\vDescription\x12\"\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0e.toold.v1.KindR\x04kind\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x120\n" +
@@ -566,29 +649,31 @@ func file_toold_v1_assessment_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_assessment_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_toold_v1_assessment_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_toold_v1_assessment_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_toold_v1_assessment_proto_goTypes = []any{
 	(Mutability)(0),     // 0: toold.v1.Mutability
 	(Safety)(0),         // 1: toold.v1.Safety
 	(Tier)(0),           // 2: toold.v1.Tier
 	(Kind)(0),           // 3: toold.v1.Kind
 	(*Assessment)(nil),  // 4: toold.v1.Assessment
-	(*Description)(nil), // 5: toold.v1.Description
-	(*Location)(nil),    // 6: toold.v1.Location
-	(*Content)(nil),     // 7: toold.v1.Content
+	(*Resource)(nil),    // 5: toold.v1.Resource
+	(*Description)(nil), // 6: toold.v1.Description
+	(*Location)(nil),    // 7: toold.v1.Location
+	(*Content)(nil),     // 8: toold.v1.Content
 }
 var file_toold_v1_assessment_proto_depIdxs = []int32{
 	0, // 0: toold.v1.Assessment.mutability:type_name -> toold.v1.Mutability
 	1, // 1: toold.v1.Assessment.safety:type_name -> toold.v1.Safety
 	2, // 2: toold.v1.Assessment.tier:type_name -> toold.v1.Tier
-	3, // 3: toold.v1.Description.kind:type_name -> toold.v1.Kind
-	6, // 4: toold.v1.Description.locations:type_name -> toold.v1.Location
-	7, // 5: toold.v1.Description.preview:type_name -> toold.v1.Content
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	5, // 3: toold.v1.Assessment.resources:type_name -> toold.v1.Resource
+	3, // 4: toold.v1.Description.kind:type_name -> toold.v1.Kind
+	7, // 5: toold.v1.Description.locations:type_name -> toold.v1.Location
+	8, // 6: toold.v1.Description.preview:type_name -> toold.v1.Content
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_assessment_proto_init() }
@@ -603,7 +688,7 @@ func file_toold_v1_assessment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_assessment_proto_rawDesc), len(file_toold_v1_assessment_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
