@@ -26,15 +26,19 @@ run: build ## start a daemon to keep: store ./data, workspace ./workspace
 	exec bin/toold serve --data data --workspace workspace
 
 .PHONY: demo
-demo: build sources ## the main job from beginning to end on a real daemon, in under a minute
+demo: build sources agent ## the main job from beginning to end on a real daemon, in under a minute
 	go run ./test/demo -page docs/tutorials/approval.md
 
 .PHONY: sources
 sources: # the external parts of the demo: servers from npm, the Python SDK with Debian's grpcio
 	scripts/sources.sh
 
+.PHONY: agent
+agent: # bin/agent, the example agent that the demo runs
+	CGO_ENABLED=0 go build -C examples/agent/go -trimpath -o ../../../bin/agent .
+
 .PHONY: session
-session: build sources ## write the session that docs/tutorials/approval.md shows
+session: build sources agent ## write the session that docs/tutorials/approval.md shows
 	go run ./test/demo -page docs/tutorials/approval.md -update
 
 .PHONY: test

@@ -36,6 +36,7 @@ func steps() []step {
 		{title: "A call that needs a yes, and streams: bash", play: (*stage).streamBash},
 		{title: "A call that outlives the daemon: edit, kill -9, approve", play: (*stage).editAcrossCrash, shown: true},
 		{title: "Three calls of one turn, of which one waits: batch, kill -9, approve", play: (*stage).batchAcrossCrash, shown: true},
+		{title: "An agent with a model: kill -9 of both while it waits, approve", play: (*stage).agent},
 		{title: "A question to a person: ask_user", play: (*stage).askUser},
 		{title: "A no: declined, and never run", play: (*stage).decline},
 		{title: "A yes to something else: approved with edited arguments", play: (*stage).approveEdited},

@@ -99,7 +99,7 @@ func rows() []row {
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "test/model/...", onlyStd: true},
 		{folder: "test/release", onlyStd: true, starts: true},
-		{folder: "test/demo/...", ours: []string{"proto/..."}, proto: true, starts: true},
+		{folder: "test/demo/...", ours: []string{"proto/...", "test/model"}, proto: true, starts: true},
 		{folder: "test/bench/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "test/crash/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "build/...", onlyStd: true, starts: true},
