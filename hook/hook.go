@@ -100,6 +100,9 @@ type AfterResult struct {
 	Documents []tool.Command
 	Records   []Record
 	Actions   []tool.Action
+	// Events are published directly before the end of the call. Only progress, activity snapshots and activity deltas are accepted, within
+	// MaxEvents and MaxEventBytes. The engine sets their time, and the filters see them like the events of the tool.
+	Events []call.Event
 }
 
 // A Filter returns a function for the events of one call. The engine calls the function in order, from one goroutine at a time. The

@@ -31,6 +31,9 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 		}
 		seen := hook.Outcome{Status: out.Status, Executed: out.Executed, Result: outcome.CopyResult(out.Result)}
 		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, seen) })
+		if err == nil {
+			err = hook.CheckEvents(got.Events)
+		}
 		if err != nil {
 			p.l.e.stats.hookFailures.Add(1)
 			p.l.e.log.Error("after hook failed", zap.String("hook", entry.Name), zap.String("call_id", p.l.key.ID), zap.Error(err))
@@ -47,6 +50,7 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 			}
 		}
 		out.Hooked = append(out.Hooked, got.Documents...)
+		out.Events = calllog.AppendReadable(out.Events, got.Events)
 		out.Actions = append(slices.Clip(out.Actions), got.Actions...)
 		for _, r := range got.Records {
 			records = append(records, store.Record(r))

@@ -60,7 +60,8 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep returns the last step of a call. The terminal event comes last, after the events in before.
+// finalStep returns the last step of a call. The terminal event comes last, after the events in before and
+// those of After hooks.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()
@@ -74,6 +75,10 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	}
 	documents, events := p.documentChanges(out.Commands, out.Hooked)
 	finished := call.Event{Type: call.EventFinished, Time: now, Outcome: &call.Outcome{Status: out.Status, Executed: out.Executed, Result: result}}
+	for _, e := range out.Events {
+		e.Time = now
+		before = append(before, e)
+	}
 	if len(before)+len(events) == 0 {
 		events = p.event(finished)
 	} else {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -245,6 +247,84 @@ func TestAfterHooksChangeWhatIsReadOnly(t *testing.T) {
 			t.Errorf("records %+v, %v", r, err)
 		}
 	})
+}
+
+// TestAfterHooksAddEvents checks the events of After hooks: they come before the end, at every kind of end, and pass the filters.
+func TestAfterHooksAddEvents(t *testing.T) {
+	content := "found a secret\xff"
+	adds := afterFunc(func(o hook.Outcome) (hook.AfterResult, error) {
+		return hook.AfterResult{Events: []call.Event{
+			{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressDone, Fraction: 1, Message: content}, Outcome: &call.Outcome{}},
+			{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: "lint", Type: "report", Content: `{"ok":true}`}},
+			{Type: call.EventActivityDelta, Activity: &call.Activity{ID: "lint", Patch: `[]`}},
+		}}, nil
+	})
+	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
+		return tool.SuspendedWith(tool.Ticket{Action: "input"}), nil
+	})
+	bad := made("bad", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { panic("no") })
+	masks := func(*hook.Input) func(call.Event) ([]call.Event, []hook.Record) {
+		return func(ev call.Event) ([]call.Event, []hook.Record) {
+			if ev.Progress != nil {
+				p := *ev.Progress
+				p.Message = strings.ReplaceAll(p.Message, "secret", "***")
+				ev.Progress = &p
+			}
+			return []call.Event{ev}, nil
+		}
+	}
+	inBubble(t, []tool.Tool{echo("ok", reading), bad, asks}, func(c *lifecycle.Config) {
+		c.Hooks.After = []hook.Entry[hook.After]{{Name: "lint", Hook: adds}}
+		c.Hooks.Filter = []hook.Entry[hook.Filter]{{Name: "redact", Hook: filterFunc(masks)}}
+	}, func(t *testing.T, w *world) {
+		for _, id := range []string{"ok", "bad", "asks"} {
+			c := w.do(spec(id, ""))
+			if id == "asks" {
+				if _, err := w.e.Cancel(t.Context(), alice, c.ID, "enough", time.Minute); err != nil {
+					t.Error(err)
+				}
+			}
+			events := w.log(c.ID)
+			if got := types(t, 1, events); !strings.HasSuffix(got, " progress activity_snapshot activity_delta finished") {
+				t.Errorf("%s: events %s", id, got)
+				continue
+			}
+			added := events[len(events)-4]
+			if p := added.Progress; p.Message != "found a ***\uFFFD" || added.Outcome != nil || added.Time.IsZero() {
+				t.Errorf("%s: %+v", id, added)
+			}
+		}
+	})
+}
+
+// TestWrongEventsOfAfterHooks checks that the events of an After hook are limited in kind, number and size. Wrong events are a failure of
+// the hook, and none of them is published.
+func TestWrongEventsOfAfterHooks(t *testing.T) {
+	progress := func(p tool.Progress) call.Event { return call.Event{Type: call.EventProgress, Progress: &p} }
+	activity := func(content string) call.Event {
+		return call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: "a", Content: content}}
+	}
+	for name, events := range map[string][]call.Event{
+		"kind":     {{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Failed}}},
+		"output":   {{Type: call.EventOutput, Output: &call.Output{Stream: "stdout", Bytes: []byte("x")}}},
+		"status":   {progress(tool.Progress{})},
+		"fraction": {progress(tool.Progress{Status: tool.ProgressDone, Fraction: math.NaN()})},
+		"content":  {activity(`{`)},
+		"no id":    {{Type: call.EventActivityDelta, Activity: &call.Activity{Patch: `[]`}}},
+		"number":   slices.Repeat([]call.Event{activity(`{}`)}, hook.MaxEvents+1),
+		"size":     slices.Repeat([]call.Event{activity(`"` + strings.Repeat("x", hook.MaxEventBytes/2) + `"`)}, 2),
+	} {
+		inBubble(t, []tool.Tool{echo("t", mutating)}, func(c *lifecycle.Config) {
+			c.Hooks.After = []hook.Entry[hook.After]{{Name: "lint", Required: true, Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) {
+				return hook.AfterResult{Events: events}, nil
+			})}}
+		}, func(t *testing.T, w *world) {
+			c := w.do(spec("t", ""))
+			if got := types(t, 1, w.log(c.ID)); got != "accepted attempt_started finished" || c.Result.Metadata["after_failed"] != "lint" {
+				t.Errorf("%s: events %s, result %+v", name, got, c.Result)
+			}
+		})
+	}
 }
 
 func TestFailingAfterHookHidesTheData(t *testing.T) {

@@ -3,6 +3,7 @@ package calllog
 import (
 	"strings"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -39,6 +40,22 @@ func readableContent(c *tool.Content) {
 	c.Type = tool.ContentType(Readable(string(c.Type)))
 	c.Text, c.MIMEType, c.URI = Readable(c.Text), Readable(c.MIMEType), Readable(c.URI)
 	c.Artifact, c.Name = Readable(c.Artifact), Readable(c.Name)
+}
+
+// AppendReadable appends the progress and the activities in events to list, with invalid UTF-8 replaced.
+func AppendReadable(list, events []call.Event) []call.Event {
+	for _, e := range events {
+		e = call.Event{Type: e.Type, Progress: e.Progress, Activity: e.Activity}
+		if e.Progress != nil {
+			p := *e.Progress
+			p.Message, e.Progress = Readable(p.Message), &p
+		}
+		if a := e.Activity; a != nil {
+			e.Activity = &call.Activity{ID: Readable(a.ID), Type: Readable(a.Type), Content: a.Content, Patch: a.Patch}
+		}
+		list = append(list, e)
+	}
+	return list
 }
 
 // ReadableDescription replaces invalid UTF-8 in all texts of a description.

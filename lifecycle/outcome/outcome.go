@@ -32,6 +32,7 @@ type Terminal struct {
 	Block    string // why a gate blocks the agent's run; empty when no gate blocks it
 	Writes
 	Hooked []tool.Command // document commands of After hooks
+	Events []call.Event   // events of After hooks
 }
 
 // A Question suspends the call.

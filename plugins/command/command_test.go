@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -257,6 +258,19 @@ func TestOtherKinds(t *testing.T) {
 		}
 		if got, err = newHook(t, `grep -q '"hook_event_name":"PostToolUse".*"tool_response":{"x":1}'`).After(t.Context(), in, ok()); err != nil || got.Result != nil {
 			t.Errorf("%+v, %v", got, err)
+		}
+		got, err = newHook(t, say(`{"events":[{"progress":{"fraction":1}},{"activity":{"id":"a","type":"t","content":{"n":1.0}}},{"activity_delta":{"id":"a","patch":[]}}]}`)).After(t.Context(), in, ok())
+		want := []call.Event{
+			{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressRunning, Fraction: 1}},
+			{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: "a", Type: "t", Content: `{"n":1.0}`}}, {Type: call.EventActivityDelta, Activity: &call.Activity{ID: "a", Patch: `[]`}},
+		}
+		if err != nil || !reflect.DeepEqual(got.Events, want) {
+			t.Errorf("events %+v, %v", got.Events, err)
+		}
+		for _, bad := range []string{`{"events":[{}]}`, `{"events":[{"output":{"stream":"stdout"}}]}`, `{"events":[{"progress":{"status":"lost"}}]}`, `{"events":[{"progress":{},"activity":{"id":"a","content":1}}]}`} {
+			if _, err := newHook(t, say(bad)).After(t.Context(), in, ok()); !errors.As(err, new(*hook.ProtocolError)) {
+				t.Errorf("%s: %v", bad, err)
+			}
 		}
 		if _, err := newHook(t, say(`{"result":{"status":"ERROR"}}`)).After(t.Context(), in, ok()); !errors.As(err, new(*hook.ProtocolError)) {
 			t.Errorf("the status is not a hook's to change: %v", err)

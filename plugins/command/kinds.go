@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/hook/external"
 	"github.com/toold-dev/toold/tool"
@@ -160,6 +162,40 @@ type changed struct {
 	Metadata map[string]string `json:"metadata"` // added to the existing metadata
 }
 
+// event is an event that an After hook publishes. Exactly one member is set. The members are those of the lines of a command tool.
+type event struct {
+	Progress *tool.Progress `json:"progress"`
+	Activity *struct {
+		ID      string          `json:"id"`
+		Type    string          `json:"type"`
+		Content json.RawMessage `json:"content"`
+	} `json:"activity"`
+	Delta *struct {
+		ID    string          `json:"id"`
+		Patch json.RawMessage `json:"patch"`
+	} `json:"activity_delta"`
+}
+
+func eventsOf(list []event) (out []call.Event, err error) {
+	for _, e := range list {
+		var ev call.Event
+		switch {
+		case e.Progress != nil && e.Activity == nil && e.Delta == nil:
+			e.Progress.Status = cmp.Or(e.Progress.Status, tool.ProgressRunning)
+			ev = call.Event{Type: call.EventProgress, Progress: e.Progress}
+		case e.Activity != nil && e.Progress == nil && e.Delta == nil:
+			ev = call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: e.Activity.ID, Type: e.Activity.Type, Content: string(e.Activity.Content)}}
+		case e.Delta != nil && e.Progress == nil && e.Activity == nil:
+			ev = call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: e.Delta.ID, Patch: string(e.Delta.Patch)}}
+		}
+		out = append(out, ev)
+	}
+	if err := hook.CheckEvents(out); err != nil {
+		return nil, protocol("%v", err)
+	}
+	return out, nil
+}
+
 // After implements [hook.After]. With exit code 2, standard error is appended to what the model reads. The hooks of coding agents do the
 // same after a tool.
 func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) (out hook.AfterResult, err error) {
@@ -173,15 +209,19 @@ func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) 
 			Result    *changed  `json:"result"`
 			Add       string    `json:"add"` // text to append to what the model reads
 			Documents []command `json:"documents"`
+			Events    []event   `json:"events"`
 			silent
 		}
 		if s.refused {
 			v.Add = s.reason
-		} else if err := s.read(&v, "result", "add", "documents", "suppressOutput", "systemMessage"); err != nil {
+		} else if err := s.read(&v, "result", "add", "documents", "events", "suppressOutput", "systemMessage"); err != nil {
 			return err
 		}
 		var err error
 		if out.Documents, err = commandsOf(v.Documents); err != nil {
+			return err
+		}
+		if out.Events, err = eventsOf(v.Events); err != nil {
 			return err
 		}
 		out.Result, err = v.Result.apply(outcome.Result, v.Add)

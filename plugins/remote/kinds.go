@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/hook/external"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -99,6 +100,29 @@ func (h *Hook) Before(ctx context.Context, in *hook.Input) (list []tool.Command,
 	return list, nil
 }
 
+// events converts the events of an After hook.
+func events(list []*tooldv1.AfterEvent) (out []call.Event, err error) {
+	for _, e := range list {
+		var ev call.Event
+		switch e := e.GetEvent().(type) {
+		case *tooldv1.AfterEvent_Progress:
+			p := translate.ToProgress(e.Progress)
+			ev = call.Event{Type: call.EventProgress, Progress: &p}
+		case *tooldv1.AfterEvent_ActivitySnapshot:
+			a := e.ActivitySnapshot
+			ev = call.Event{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: a.GetActivityId(), Type: a.GetActivityType(), Content: a.GetContent()}}
+		case *tooldv1.AfterEvent_ActivityDelta:
+			a := e.ActivityDelta
+			ev = call.Event{Type: call.EventActivityDelta, Activity: &call.Activity{ID: a.GetActivityId(), Patch: a.GetPatch()}}
+		}
+		out = append(out, ev)
+	}
+	if err := hook.CheckEvents(out); err != nil {
+		return nil, protocol("%v", err)
+	}
+	return out, nil
+}
+
 // After implements [hook.After].
 func (h *Hook) After(ctx context.Context, in *hook.Input, o hook.Outcome) (out hook.AfterResult, err error) {
 	input, err := h.input(in)
@@ -112,6 +136,9 @@ func (h *Hook) After(ctx context.Context, in *hook.Input, o hook.Outcome) (out h
 		}
 		if err == nil && a.GetResult() != nil {
 			out.Result, err = changed(o.Result, a.GetResult())
+		}
+		if err == nil {
+			out.Events, err = events(a.GetEvents())
 		}
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -99,6 +100,24 @@ func TestAfter(t *testing.T) {
 	answer = &tooldv1.AfterResponse{Result: &tooldv1.HookResult{Message: "m", Metadata: map[string]string{"k": "v"}, Error: &tooldv1.HookError{Message: "look elsewhere"}}}
 	if got, err := after(); err != nil || got.Result.Error.Message != "look elsewhere" || got.Result.Error.Code != tool.ExecutionFailed || got.Result.Metadata["k"] != "v" {
 		t.Errorf("%+v, %v", got.Result, err)
+	}
+	answer = &tooldv1.AfterResponse{Events: []*tooldv1.AfterEvent{
+		{Event: &tooldv1.AfterEvent_Progress{Progress: &tooldv1.Progress{Status: tooldv1.ProgressStatus_PROGRESS_STATUS_DONE, Loaded: 2, Total: 2}}},
+		{Event: &tooldv1.AfterEvent_ActivitySnapshot{ActivitySnapshot: &tooldv1.ActivitySnapshot{ActivityId: "a", ActivityType: "t", Content: "1"}}},
+		{Event: &tooldv1.AfterEvent_ActivityDelta{ActivityDelta: &tooldv1.ActivityDelta{ActivityId: "a", Patch: "[]"}}},
+	}}
+	want := []call.Event{
+		{Type: call.EventProgress, Progress: &tool.Progress{Status: tool.ProgressDone, Loaded: 2, Total: 2}},
+		{Type: call.EventActivitySnapshot, Activity: &call.Activity{ID: "a", Type: "t", Content: "1"}}, {Type: call.EventActivityDelta, Activity: &call.Activity{ID: "a", Patch: "[]"}},
+	}
+	if got, err := after(); err != nil || !reflect.DeepEqual(got.Events, want) {
+		t.Errorf("events %+v, %v", got.Events, err)
+	}
+	for _, wrong := range []*tooldv1.AfterEvent{{}, {Event: &tooldv1.AfterEvent_Progress{Progress: &tooldv1.Progress{}}}} {
+		answer = &tooldv1.AfterResponse{Events: []*tooldv1.AfterEvent{wrong}}
+		if _, err := after(); !isProtocol(err) {
+			t.Errorf("the event %v: %v", wrong, err)
+		}
 	}
 	for name, r := range map[string]*tooldv1.HookResult{
 		"status": {Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}, "code": {Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_DENIED}},

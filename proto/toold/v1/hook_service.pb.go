@@ -1561,7 +1561,9 @@ type AfterResponse struct {
 	// all of these fields. Absent changes nothing.
 	Result *HookResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Changes of documents, which commit with the call, in order.
-	Documents     []*DocumentCommand `protobuf:"bytes,2,rep,name=documents,proto3" json:"documents,omitempty"`
+	Documents []*DocumentCommand `protobuf:"bytes,2,rep,name=documents,proto3" json:"documents,omitempty"`
+	// Published directly before the end of the call, at most 16 and 256 KiB.
+	Events        []*AfterEvent `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1610,6 +1612,117 @@ func (x *AfterResponse) GetDocuments() []*DocumentCommand {
 	return nil
 }
 
+func (x *AfterResponse) GetEvents() []*AfterEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// AfterEvent is an event that an After hook publishes.
+type AfterEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*AfterEvent_Progress
+	//	*AfterEvent_ActivitySnapshot
+	//	*AfterEvent_ActivityDelta
+	Event         isAfterEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AfterEvent) Reset() {
+	*x = AfterEvent{}
+	mi := &file_toold_v1_hook_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AfterEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AfterEvent) ProtoMessage() {}
+
+func (x *AfterEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_hook_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AfterEvent.ProtoReflect.Descriptor instead.
+func (*AfterEvent) Descriptor() ([]byte, []int) {
+	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *AfterEvent) GetEvent() isAfterEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *AfterEvent) GetProgress() *Progress {
+	if x != nil {
+		if x, ok := x.Event.(*AfterEvent_Progress); ok {
+			return x.Progress
+		}
+	}
+	return nil
+}
+
+func (x *AfterEvent) GetActivitySnapshot() *ActivitySnapshot {
+	if x != nil {
+		if x, ok := x.Event.(*AfterEvent_ActivitySnapshot); ok {
+			return x.ActivitySnapshot
+		}
+	}
+	return nil
+}
+
+func (x *AfterEvent) GetActivityDelta() *ActivityDelta {
+	if x != nil {
+		if x, ok := x.Event.(*AfterEvent_ActivityDelta); ok {
+			return x.ActivityDelta
+		}
+	}
+	return nil
+}
+
+type isAfterEvent_Event interface {
+	isAfterEvent_Event()
+}
+
+type AfterEvent_Progress struct {
+	// How far the work is.
+	Progress *Progress `protobuf:"bytes,1,opt,name=progress,proto3,oneof"`
+}
+
+type AfterEvent_ActivitySnapshot struct {
+	// Replaces what an activity shows.
+	ActivitySnapshot *ActivitySnapshot `protobuf:"bytes,2,opt,name=activity_snapshot,json=activitySnapshot,proto3,oneof"`
+}
+
+type AfterEvent_ActivityDelta struct {
+	// Changes what an activity shows.
+	ActivityDelta *ActivityDelta `protobuf:"bytes,3,opt,name=activity_delta,json=activityDelta,proto3,oneof"`
+}
+
+func (*AfterEvent_Progress) isAfterEvent_Event() {}
+
+func (*AfterEvent_ActivitySnapshot) isAfterEvent_Event() {}
+
+func (*AfterEvent_ActivityDelta) isAfterEvent_Event() {}
+
 // FilterRequest is one step of a stream.
 type FilterRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1627,7 +1740,7 @@ type FilterRequest struct {
 
 func (x *FilterRequest) Reset() {
 	*x = FilterRequest{}
-	mi := &file_toold_v1_hook_service_proto_msgTypes[22]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1752,7 @@ func (x *FilterRequest) String() string {
 func (*FilterRequest) ProtoMessage() {}
 
 func (x *FilterRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_hook_service_proto_msgTypes[22]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1765,7 @@ func (x *FilterRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterRequest.ProtoReflect.Descriptor instead.
 func (*FilterRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FilterRequest) GetStep() isFilterRequest_Step {
@@ -1723,7 +1836,7 @@ type FilterFlush struct {
 
 func (x *FilterFlush) Reset() {
 	*x = FilterFlush{}
-	mi := &file_toold_v1_hook_service_proto_msgTypes[23]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1848,7 @@ func (x *FilterFlush) String() string {
 func (*FilterFlush) ProtoMessage() {}
 
 func (x *FilterFlush) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_hook_service_proto_msgTypes[23]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1861,7 @@ func (x *FilterFlush) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterFlush.ProtoReflect.Descriptor instead.
 func (*FilterFlush) Descriptor() ([]byte, []int) {
-	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{24}
 }
 
 // FilterResponse is the answer to one request.
@@ -1763,7 +1876,7 @@ type FilterResponse struct {
 
 func (x *FilterResponse) Reset() {
 	*x = FilterResponse{}
-	mi := &file_toold_v1_hook_service_proto_msgTypes[24]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1888,7 @@ func (x *FilterResponse) String() string {
 func (*FilterResponse) ProtoMessage() {}
 
 func (x *FilterResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_hook_service_proto_msgTypes[24]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1901,7 @@ func (x *FilterResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterResponse.ProtoReflect.Descriptor instead.
 func (*FilterResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FilterResponse) GetEvents() []*FilterEvent {
@@ -1817,7 +1930,7 @@ type FilterEvent struct {
 
 func (x *FilterEvent) Reset() {
 	*x = FilterEvent{}
-	mi := &file_toold_v1_hook_service_proto_msgTypes[25]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1829,7 +1942,7 @@ func (x *FilterEvent) String() string {
 func (*FilterEvent) ProtoMessage() {}
 
 func (x *FilterEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_hook_service_proto_msgTypes[25]
+	mi := &file_toold_v1_hook_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1842,7 +1955,7 @@ func (x *FilterEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilterEvent.ProtoReflect.Descriptor instead.
 func (*FilterEvent) Descriptor() ([]byte, []int) {
-	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_hook_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *FilterEvent) GetEvent() isFilterEvent_Event {
@@ -2049,10 +2162,17 @@ const file_toold_v1_hook_service_proto_rawDesc = "" +
 	"\tdocuments\x18\x01 \x03(\v2\x19.toold.v1.DocumentCommandR\tdocuments\"k\n" +
 	"\fAfterRequest\x12)\n" +
 	"\x05input\x18\x01 \x01(\v2\x13.toold.v1.HookInputR\x05input\x120\n" +
-	"\aoutcome\x18\x02 \x01(\v2\x16.toold.v1.CallFinishedR\aoutcome\"v\n" +
+	"\aoutcome\x18\x02 \x01(\v2\x16.toold.v1.CallFinishedR\aoutcome\"\xa4\x01\n" +
 	"\rAfterResponse\x12,\n" +
 	"\x06result\x18\x01 \x01(\v2\x14.toold.v1.HookResultR\x06result\x127\n" +
-	"\tdocuments\x18\x02 \x03(\v2\x19.toold.v1.DocumentCommandR\tdocuments\"\xa0\x01\n" +
+	"\tdocuments\x18\x02 \x03(\v2\x19.toold.v1.DocumentCommandR\tdocuments\x12,\n" +
+	"\x06events\x18\x03 \x03(\v2\x14.toold.v1.AfterEventR\x06events\"\xd4\x01\n" +
+	"\n" +
+	"AfterEvent\x120\n" +
+	"\bprogress\x18\x01 \x01(\v2\x12.toold.v1.ProgressH\x00R\bprogress\x12I\n" +
+	"\x11activity_snapshot\x18\x02 \x01(\v2\x1a.toold.v1.ActivitySnapshotH\x00R\x10activitySnapshot\x12@\n" +
+	"\x0eactivity_delta\x18\x03 \x01(\v2\x17.toold.v1.ActivityDeltaH\x00R\ractivityDeltaB\a\n" +
+	"\x05event\"\xa0\x01\n" +
 	"\rFilterRequest\x12+\n" +
 	"\x05begin\x18\x01 \x01(\v2\x13.toold.v1.HookInputH\x00R\x05begin\x12+\n" +
 	"\x05event\x18\x02 \x01(\v2\x13.toold.v1.CallEventH\x00R\x05event\x12-\n" +
@@ -2097,7 +2217,7 @@ func file_toold_v1_hook_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_hook_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_hook_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_toold_v1_hook_service_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_toold_v1_hook_service_proto_goTypes = []any{
 	(DocumentOperation)(0),      // 0: toold.v1.DocumentOperation
 	(*HookInput)(nil),           // 1: toold.v1.HookInput
@@ -2122,56 +2242,57 @@ var file_toold_v1_hook_service_proto_goTypes = []any{
 	(*BeforeResponse)(nil),      // 20: toold.v1.BeforeResponse
 	(*AfterRequest)(nil),        // 21: toold.v1.AfterRequest
 	(*AfterResponse)(nil),       // 22: toold.v1.AfterResponse
-	(*FilterRequest)(nil),       // 23: toold.v1.FilterRequest
-	(*FilterFlush)(nil),         // 24: toold.v1.FilterFlush
-	(*FilterResponse)(nil),      // 25: toold.v1.FilterResponse
-	(*FilterEvent)(nil),         // 26: toold.v1.FilterEvent
-	nil,                         // 27: toold.v1.HookResult.MetadataEntry
-	(*Run)(nil),                 // 28: toold.v1.Run
-	(*Principal)(nil),           // 29: toold.v1.Principal
-	(*Assessment)(nil),          // 30: toold.v1.Assessment
-	(*Description)(nil),         // 31: toold.v1.Description
-	(*Descriptor)(nil),          // 32: toold.v1.Descriptor
-	(DocumentScope)(0),          // 33: toold.v1.DocumentScope
-	(ResumeMode)(0),             // 34: toold.v1.ResumeMode
-	(*Approvers)(nil),           // 35: toold.v1.Approvers
-	(*durationpb.Duration)(nil), // 36: google.protobuf.Duration
-	(ResultStatus)(0),           // 37: toold.v1.ResultStatus
-	(*Content)(nil),             // 38: toold.v1.Content
-	(DisplayPreference)(0),      // 39: toold.v1.DisplayPreference
-	(ErrorCode)(0),              // 40: toold.v1.ErrorCode
-	(*FieldViolation)(nil),      // 41: toold.v1.FieldViolation
-	(*Decision)(nil),            // 42: toold.v1.Decision
-	(*CallFinished)(nil),        // 43: toold.v1.CallFinished
-	(*CallEvent)(nil),           // 44: toold.v1.CallEvent
+	(*AfterEvent)(nil),          // 23: toold.v1.AfterEvent
+	(*FilterRequest)(nil),       // 24: toold.v1.FilterRequest
+	(*FilterFlush)(nil),         // 25: toold.v1.FilterFlush
+	(*FilterResponse)(nil),      // 26: toold.v1.FilterResponse
+	(*FilterEvent)(nil),         // 27: toold.v1.FilterEvent
+	nil,                         // 28: toold.v1.HookResult.MetadataEntry
+	(*Run)(nil),                 // 29: toold.v1.Run
+	(*Principal)(nil),           // 30: toold.v1.Principal
+	(*Assessment)(nil),          // 31: toold.v1.Assessment
+	(*Description)(nil),         // 32: toold.v1.Description
+	(*Descriptor)(nil),          // 33: toold.v1.Descriptor
+	(DocumentScope)(0),          // 34: toold.v1.DocumentScope
+	(ResumeMode)(0),             // 35: toold.v1.ResumeMode
+	(*Approvers)(nil),           // 36: toold.v1.Approvers
+	(*durationpb.Duration)(nil), // 37: google.protobuf.Duration
+	(ResultStatus)(0),           // 38: toold.v1.ResultStatus
+	(*Content)(nil),             // 39: toold.v1.Content
+	(DisplayPreference)(0),      // 40: toold.v1.DisplayPreference
+	(ErrorCode)(0),              // 41: toold.v1.ErrorCode
+	(*FieldViolation)(nil),      // 42: toold.v1.FieldViolation
+	(*Decision)(nil),            // 43: toold.v1.Decision
+	(*CallFinished)(nil),        // 44: toold.v1.CallFinished
 	(*Progress)(nil),            // 45: toold.v1.Progress
 	(*ActivitySnapshot)(nil),    // 46: toold.v1.ActivitySnapshot
 	(*ActivityDelta)(nil),       // 47: toold.v1.ActivityDelta
-	(*Output)(nil),              // 48: toold.v1.Output
+	(*CallEvent)(nil),           // 48: toold.v1.CallEvent
+	(*Output)(nil),              // 49: toold.v1.Output
 }
 var file_toold_v1_hook_service_proto_depIdxs = []int32{
-	28, // 0: toold.v1.HookInput.run:type_name -> toold.v1.Run
-	29, // 1: toold.v1.HookInput.caller:type_name -> toold.v1.Principal
-	30, // 2: toold.v1.HookInput.assessment:type_name -> toold.v1.Assessment
-	31, // 3: toold.v1.HookInput.description:type_name -> toold.v1.Description
-	32, // 4: toold.v1.HookInput.descriptor:type_name -> toold.v1.Descriptor
+	29, // 0: toold.v1.HookInput.run:type_name -> toold.v1.Run
+	30, // 1: toold.v1.HookInput.caller:type_name -> toold.v1.Principal
+	31, // 2: toold.v1.HookInput.assessment:type_name -> toold.v1.Assessment
+	32, // 3: toold.v1.HookInput.description:type_name -> toold.v1.Description
+	33, // 4: toold.v1.HookInput.descriptor:type_name -> toold.v1.Descriptor
 	2,  // 5: toold.v1.HookInput.documents:type_name -> toold.v1.HookDocument
-	33, // 6: toold.v1.HookDocument.scope:type_name -> toold.v1.DocumentScope
+	34, // 6: toold.v1.HookDocument.scope:type_name -> toold.v1.DocumentScope
 	0,  // 7: toold.v1.DocumentCommand.operation:type_name -> toold.v1.DocumentOperation
-	33, // 8: toold.v1.DocumentCommand.scope:type_name -> toold.v1.DocumentScope
-	34, // 9: toold.v1.HookTicket.resume_mode:type_name -> toold.v1.ResumeMode
-	35, // 10: toold.v1.HookTicket.approvers:type_name -> toold.v1.Approvers
-	36, // 11: toold.v1.HookTicket.expires_in:type_name -> google.protobuf.Duration
-	37, // 12: toold.v1.HookResult.status:type_name -> toold.v1.ResultStatus
+	34, // 8: toold.v1.DocumentCommand.scope:type_name -> toold.v1.DocumentScope
+	35, // 9: toold.v1.HookTicket.resume_mode:type_name -> toold.v1.ResumeMode
+	36, // 10: toold.v1.HookTicket.approvers:type_name -> toold.v1.Approvers
+	37, // 11: toold.v1.HookTicket.expires_in:type_name -> google.protobuf.Duration
+	38, // 12: toold.v1.HookResult.status:type_name -> toold.v1.ResultStatus
 	6,  // 13: toold.v1.HookResult.error:type_name -> toold.v1.HookError
-	38, // 14: toold.v1.HookResult.content:type_name -> toold.v1.Content
-	27, // 15: toold.v1.HookResult.metadata:type_name -> toold.v1.HookResult.MetadataEntry
-	39, // 16: toold.v1.HookResult.display_preference:type_name -> toold.v1.DisplayPreference
-	40, // 17: toold.v1.HookError.code:type_name -> toold.v1.ErrorCode
-	41, // 18: toold.v1.HookError.field_violations:type_name -> toold.v1.FieldViolation
+	39, // 14: toold.v1.HookResult.content:type_name -> toold.v1.Content
+	28, // 15: toold.v1.HookResult.metadata:type_name -> toold.v1.HookResult.MetadataEntry
+	40, // 16: toold.v1.HookResult.display_preference:type_name -> toold.v1.DisplayPreference
+	41, // 17: toold.v1.HookError.code:type_name -> toold.v1.ErrorCode
+	42, // 18: toold.v1.HookError.field_violations:type_name -> toold.v1.FieldViolation
 	1,  // 19: toold.v1.RewriteRequest.input:type_name -> toold.v1.HookInput
 	1,  // 20: toold.v1.GateRequest.input:type_name -> toold.v1.HookInput
-	42, // 21: toold.v1.GateRequest.answer:type_name -> toold.v1.Decision
+	43, // 21: toold.v1.GateRequest.answer:type_name -> toold.v1.Decision
 	11, // 22: toold.v1.GateResponse.allow:type_name -> toold.v1.GateAllow
 	12, // 23: toold.v1.GateResponse.deny:type_name -> toold.v1.GateDeny
 	13, // 24: toold.v1.GateResponse.block:type_name -> toold.v1.GateBlock
@@ -2179,41 +2300,45 @@ var file_toold_v1_hook_service_proto_depIdxs = []int32{
 	5,  // 26: toold.v1.GateResponse.set_result:type_name -> toold.v1.HookResult
 	1,  // 27: toold.v1.AdmitRequest.input:type_name -> toold.v1.HookInput
 	16, // 28: toold.v1.AdmitResponse.refused:type_name -> toold.v1.AdmitRefusal
-	36, // 29: toold.v1.AdmitRefusal.retry_after:type_name -> google.protobuf.Duration
+	37, // 29: toold.v1.AdmitRefusal.retry_after:type_name -> google.protobuf.Duration
 	1,  // 30: toold.v1.BeforeRequest.input:type_name -> toold.v1.HookInput
 	3,  // 31: toold.v1.BeforeResponse.documents:type_name -> toold.v1.DocumentCommand
 	1,  // 32: toold.v1.AfterRequest.input:type_name -> toold.v1.HookInput
-	43, // 33: toold.v1.AfterRequest.outcome:type_name -> toold.v1.CallFinished
+	44, // 33: toold.v1.AfterRequest.outcome:type_name -> toold.v1.CallFinished
 	5,  // 34: toold.v1.AfterResponse.result:type_name -> toold.v1.HookResult
 	3,  // 35: toold.v1.AfterResponse.documents:type_name -> toold.v1.DocumentCommand
-	1,  // 36: toold.v1.FilterRequest.begin:type_name -> toold.v1.HookInput
-	44, // 37: toold.v1.FilterRequest.event:type_name -> toold.v1.CallEvent
-	24, // 38: toold.v1.FilterRequest.flush:type_name -> toold.v1.FilterFlush
-	26, // 39: toold.v1.FilterResponse.events:type_name -> toold.v1.FilterEvent
-	45, // 40: toold.v1.FilterEvent.progress:type_name -> toold.v1.Progress
-	46, // 41: toold.v1.FilterEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	47, // 42: toold.v1.FilterEvent.activity_delta:type_name -> toold.v1.ActivityDelta
-	48, // 43: toold.v1.FilterEvent.output:type_name -> toold.v1.Output
-	5,  // 44: toold.v1.FilterEvent.finished:type_name -> toold.v1.HookResult
-	7,  // 45: toold.v1.HookService.Rewrite:input_type -> toold.v1.RewriteRequest
-	9,  // 46: toold.v1.HookService.Gate:input_type -> toold.v1.GateRequest
-	14, // 47: toold.v1.HookService.Admit:input_type -> toold.v1.AdmitRequest
-	17, // 48: toold.v1.HookService.Release:input_type -> toold.v1.ReleaseRequest
-	19, // 49: toold.v1.HookService.Before:input_type -> toold.v1.BeforeRequest
-	21, // 50: toold.v1.HookService.After:input_type -> toold.v1.AfterRequest
-	23, // 51: toold.v1.HookService.Filter:input_type -> toold.v1.FilterRequest
-	8,  // 52: toold.v1.HookService.Rewrite:output_type -> toold.v1.RewriteResponse
-	10, // 53: toold.v1.HookService.Gate:output_type -> toold.v1.GateResponse
-	15, // 54: toold.v1.HookService.Admit:output_type -> toold.v1.AdmitResponse
-	18, // 55: toold.v1.HookService.Release:output_type -> toold.v1.ReleaseResponse
-	20, // 56: toold.v1.HookService.Before:output_type -> toold.v1.BeforeResponse
-	22, // 57: toold.v1.HookService.After:output_type -> toold.v1.AfterResponse
-	25, // 58: toold.v1.HookService.Filter:output_type -> toold.v1.FilterResponse
-	52, // [52:59] is the sub-list for method output_type
-	45, // [45:52] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	23, // 36: toold.v1.AfterResponse.events:type_name -> toold.v1.AfterEvent
+	45, // 37: toold.v1.AfterEvent.progress:type_name -> toold.v1.Progress
+	46, // 38: toold.v1.AfterEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	47, // 39: toold.v1.AfterEvent.activity_delta:type_name -> toold.v1.ActivityDelta
+	1,  // 40: toold.v1.FilterRequest.begin:type_name -> toold.v1.HookInput
+	48, // 41: toold.v1.FilterRequest.event:type_name -> toold.v1.CallEvent
+	25, // 42: toold.v1.FilterRequest.flush:type_name -> toold.v1.FilterFlush
+	27, // 43: toold.v1.FilterResponse.events:type_name -> toold.v1.FilterEvent
+	45, // 44: toold.v1.FilterEvent.progress:type_name -> toold.v1.Progress
+	46, // 45: toold.v1.FilterEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	47, // 46: toold.v1.FilterEvent.activity_delta:type_name -> toold.v1.ActivityDelta
+	49, // 47: toold.v1.FilterEvent.output:type_name -> toold.v1.Output
+	5,  // 48: toold.v1.FilterEvent.finished:type_name -> toold.v1.HookResult
+	7,  // 49: toold.v1.HookService.Rewrite:input_type -> toold.v1.RewriteRequest
+	9,  // 50: toold.v1.HookService.Gate:input_type -> toold.v1.GateRequest
+	14, // 51: toold.v1.HookService.Admit:input_type -> toold.v1.AdmitRequest
+	17, // 52: toold.v1.HookService.Release:input_type -> toold.v1.ReleaseRequest
+	19, // 53: toold.v1.HookService.Before:input_type -> toold.v1.BeforeRequest
+	21, // 54: toold.v1.HookService.After:input_type -> toold.v1.AfterRequest
+	24, // 55: toold.v1.HookService.Filter:input_type -> toold.v1.FilterRequest
+	8,  // 56: toold.v1.HookService.Rewrite:output_type -> toold.v1.RewriteResponse
+	10, // 57: toold.v1.HookService.Gate:output_type -> toold.v1.GateResponse
+	15, // 58: toold.v1.HookService.Admit:output_type -> toold.v1.AdmitResponse
+	18, // 59: toold.v1.HookService.Release:output_type -> toold.v1.ReleaseResponse
+	20, // 60: toold.v1.HookService.Before:output_type -> toold.v1.BeforeResponse
+	22, // 61: toold.v1.HookService.After:output_type -> toold.v1.AfterResponse
+	26, // 62: toold.v1.HookService.Filter:output_type -> toold.v1.FilterResponse
+	56, // [56:63] is the sub-list for method output_type
+	49, // [49:56] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_hook_service_proto_init() }
@@ -2238,11 +2363,16 @@ func file_toold_v1_hook_service_proto_init() {
 		(*GateResponse_SetResult)(nil),
 	}
 	file_toold_v1_hook_service_proto_msgTypes[22].OneofWrappers = []any{
+		(*AfterEvent_Progress)(nil),
+		(*AfterEvent_ActivitySnapshot)(nil),
+		(*AfterEvent_ActivityDelta)(nil),
+	}
+	file_toold_v1_hook_service_proto_msgTypes[23].OneofWrappers = []any{
 		(*FilterRequest_Begin)(nil),
 		(*FilterRequest_Event)(nil),
 		(*FilterRequest_Flush)(nil),
 	}
-	file_toold_v1_hook_service_proto_msgTypes[25].OneofWrappers = []any{
+	file_toold_v1_hook_service_proto_msgTypes[26].OneofWrappers = []any{
 		(*FilterEvent_Progress)(nil),
 		(*FilterEvent_ActivitySnapshot)(nil),
 		(*FilterEvent_ActivityDelta)(nil),
@@ -2255,7 +2385,7 @@ func file_toold_v1_hook_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_hook_service_proto_rawDesc), len(file_toold_v1_hook_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
