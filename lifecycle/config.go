@@ -37,11 +37,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The forms of a tool that the engine uses. See package catalog.
 type (
+	// Definition is a tool as the engine uses it.
 	Definition = catalog.Definition
-	Schema     = catalog.Schema
-	Tools      = catalog.Tools
+	// Schema is a compiled JSON Schema.
+	Schema = catalog.Schema
+	// Tools finds tools by id.
+	Tools = catalog.Tools
 )
 
 // Answers validates answers against the response schemas of tickets.

@@ -85,7 +85,7 @@ func inspectHeld(path string, v store.SchemaVersions, held error) (store.SchemaV
 	if err != nil {
 		return v, errors.Join(held, err)
 	}
-	v.Found = int(int32(binary.BigEndian.Uint32(header[60:]))) //nolint:gosec // SQLite stores user_version as a signed number
+	v.Found = int(int32(binary.BigEndian.Uint32(header[60:]))) // SQLite stores user_version as a signed number.
 	if v.Found > v.Latest {
 		return v, fmt.Errorf("%w: version %d; this toold knows versions up to %d", ErrNewer, v.Found, v.Latest)
 	}
