@@ -182,9 +182,14 @@ export class Turn {
 
   /** Notes the tools that a call of tool_search found. */
   private search({ callId, event }: CallEvent): void {
-    if (event.case !== "finished" || !this.searches.has(callId) || !event.value.result?.data) return;
-    const { tools } = JSON.parse(event.value.result.data) as { tools?: { id: string }[] };
-    this.found((tools ?? []).map((tool) => tool.id));
+    if (event.case !== "finished" || !this.searches.has(callId)) return;
+    let data: { tools?: { id: string }[] };
+    try {
+      data = JSON.parse(event.value.result?.data || "{}");
+    } catch {
+      return; // a hook or the budget of output has shortened it
+    }
+    this.found((data.tools ?? []).map((tool) => tool.id));
   }
 }
 
