@@ -26,7 +26,7 @@ func addPaint(w *worker.Worker) {
 		}
 		return in.Colour, err
 	}
-	mild := &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE}
+	mild := &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_READ_ONLY, Safety: tooldv1.Safety_SAFETY_READ_ONLY, Tier: tooldv1.Tier_TIER_OBSERVE, Resources: []*tooldv1.Resource{{Kind: "wall"}}}
 	var seen sync.Map
 	worker.Add(w, worker.Tool{
 		ID: "paints", Mildest: mild,
@@ -47,10 +47,11 @@ func addPaint(w *worker.Worker) {
 			return nil
 		},
 		Assess: func(_ context.Context, c *worker.Call) (*tooldv1.Assessment, error) {
-			if colour, err := colourOf(c); colour == "none" {
-				return mild, err
+			colour, err := colourOf(c)
+			if colour == "none" {
+				return &tooldv1.Assessment{Mutability: mild.GetMutability(), Safety: mild.GetSafety(), Tier: mild.GetTier()}, err
 			}
-			return &tooldv1.Assessment{}, nil
+			return &tooldv1.Assessment{Resources: []*tooldv1.Resource{{Kind: "wall", Id: colour}}}, err
 		},
 		Describe: func(_ context.Context, c *worker.Call) (*tooldv1.Description, error) {
 			colour, err := colourOf(c)
@@ -69,7 +70,11 @@ func (p *proc) described(colour string) string {
 		return fmt.Sprintf("%s %s: %s", r.GetError().GetCode(), r.GetError().GetReason(), r.GetError().GetMessage())
 	}
 	d := r.GetDescription()
-	return fmt.Sprintf("%s %s %s: %s %q degraded %t", r.GetOutcome(), r.GetAssessment().GetMutability(), r.GetAssessment().GetTier(), d.GetTitle(), d.GetNotes(), d.GetDegraded())
+	uses := ""
+	for _, u := range r.GetAssessment().GetResources() {
+		uses += " uses " + u.GetKind() + " " + u.GetId()
+	}
+	return fmt.Sprintf("%s %s %s%s: %s %q degraded %t", r.GetOutcome(), r.GetAssessment().GetMutability(), r.GetAssessment().GetTier(), uses, d.GetTitle(), d.GetNotes(), d.GetDegraded())
 }
 
 // A worker validates, assesses and describes its calls.
@@ -79,12 +84,12 @@ func workerQuestions(t *testing.T, l language) {
 	p := newSite(t, "").start("--workers-lease", "5s")
 	p.worker(l, p.ready.TCP, p.token())
 	p.sees("paints", true)
-	const asks = "VERDICT_ACTION_SUSPEND MUTABILITY_MUTATING TIER_CONFIRM: "
+	const asks = "VERDICT_ACTION_SUSPEND MUTABILITY_MUTATING TIER_CONFIRM"
 	for colour, want := range map[string]string{
 		"mud":   "ERROR_CODE_INVALID_ARGUMENTS NO_PAINT: there is no paint of mud",
 		"none":  `VERDICT_ACTION_ALLOW MUTABILITY_READ_ONLY TIER_OBSERVE: Paint it none ["it dries in an hour"] degraded false`,
-		"red":   asks + `Paint it red ["it dries in an hour"] degraded false`,
-		"ghost": asks + `paints [] degraded true`,
+		"red":   asks + ` uses wall red: Paint it red ["it dries in an hour"] degraded false`,
+		"ghost": asks + `: paints [] degraded true`,
 	} {
 		var got string // Try again: on a busy machine, the worker's answer may miss its time limit.
 		eventually(t, fmt.Sprintf("%s is %s", colour, want), func() bool {
@@ -171,8 +176,11 @@ func TestWorkerAnswersAreBounded(t *testing.T) {
 		validate, assess, describe *tooldv1.WorkerAnswer
 		want                       string
 	}{
-		"nothing":         {want: asks + "paints [] degraded true"},
-		"beyond mildest":  {assess: &tooldv1.WorkerAnswer{Assessment: &tooldv1.Assessment{Mutability: 1, Safety: 1, Tier: tooldv1.Tier_TIER_OBSERVE}}, want: asks + "paints [] degraded true"},
+		"nothing":        {want: asks + "paints [] degraded true"},
+		"beyond mildest": {assess: &tooldv1.WorkerAnswer{Assessment: &tooldv1.Assessment{Mutability: 1, Safety: 1, Tier: tooldv1.Tier_TIER_OBSERVE}}, want: asks + "paints [] degraded true"},
+		"resources without permission": {
+			assess: &tooldv1.WorkerAnswer{Assessment: &tooldv1.Assessment{Resources: []*tooldv1.Resource{{Kind: "file", Id: "a"}}}}, want: asks + "paints [] degraded true",
+		},
 		"unknown numbers": {assess: &tooldv1.WorkerAnswer{Assessment: &tooldv1.Assessment{Mutability: 77, Safety: 77, Tier: 77}}, describe: &tooldv1.WorkerAnswer{Description: &tooldv1.Description{Kind: 77}}, want: asks + "paints [] degraded false"},
 		"too long":        {describe: &tooldv1.WorkerAnswer{Description: &tooldv1.Description{Title: long}}, want: asks + "paints [] degraded true"},
 		"an artifact": {describe: &tooldv1.WorkerAnswer{Description: &tooldv1.Description{Preview: []*tooldv1.Content{{

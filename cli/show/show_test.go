@@ -67,9 +67,10 @@ func ticket() *tooldv1.Call {
 	}
 	return &tooldv1.Call{
 		CallId: s.GetPending().GetId(), Status: tooldv1.CallStatus_CALL_STATUS_SUSPENDED, Tool: "edit", Suspension: s,
-		Run:        &tooldv1.Run{RunId: "run-17", ThreadId: "thread-4", Agent: &tooldv1.Agent{AgentId: "coder"}, OnBehalfOf: "ada"},
-		Caller:     &tooldv1.Principal{Subject: "orchestrator", Method: "token"},
-		Assessment: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_MUTATING, Safety: tooldv1.Safety_SAFETY_DESTRUCTIVE, Tier: tooldv1.Tier_TIER_CONFIRM},
+		Run:    &tooldv1.Run{RunId: "run-17", ThreadId: "thread-4", Agent: &tooldv1.Agent{AgentId: "coder"}, OnBehalfOf: "ada"},
+		Caller: &tooldv1.Principal{Subject: "orchestrator", Method: "token"},
+		Assessment: &tooldv1.Assessment{Mutability: tooldv1.Mutability_MUTABILITY_MUTATING, Safety: tooldv1.Safety_SAFETY_DESTRUCTIVE, Tier: tooldv1.Tier_TIER_CONFIRM,
+			Resources: []*tooldv1.Resource{{Kind: "file", Id: "src/main.go"}, {Kind: "table", Shared: true}}},
 		Isolation: &tooldv1.Isolation{Required: tooldv1.IsolationLevel_ISOLATION_LEVEL_FULL, Network: tooldv1.NetworkMode_NETWORK_MODE_NONE,
 			Facts: []*tooldv1.IsolationFact{{Name: "fs_read", Held: true}, {Name: "net", Held: true}, {Name: "pids_limit"}}},
 		RequestedArguments: `{"path": "src/main.go", "old_text": "var x = 1", "new_text": "var x = 2\nvar y = 3\n", "replace_all": false}`,

@@ -189,7 +189,23 @@ func effect(a *tooldv1.Assessment, k tooldv1.Kind) string {
 	if a.GetOpenWorld() {
 		parts = append(parts, "reaches systems outside the operator's control")
 	}
+	for _, r := range a.GetResources() {
+		parts = append(parts, resource(r))
+	}
 	return strings.Join(parts, ", ")
+}
+
+func resource(r *tooldv1.Resource) string {
+	text := "uses " + Line(r.GetKind())
+	if r.GetId() == "" {
+		text = "uses every " + Line(r.GetKind())
+	} else {
+		text += " " + Line(r.GetId())
+	}
+	if r.GetShared() {
+		text += " (shared)"
+	}
+	return text
 }
 
 func isolation(i *tooldv1.Isolation) string {

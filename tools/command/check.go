@@ -140,8 +140,8 @@ func (m *Manifest) checkEffects(r *reader) {
 	for i := range m.Assess {
 		path := fmt.Sprintf("assess[%d]", i)
 		one(path+".effects", &m.Assess[i].Effects)
-		if len(m.Assess[i].When) == 0 {
-			r.wrong(path, "has no when; set the arguments to which it applies, such as {action: list}")
+		if len(m.Assess[i].When) == 0 && len(m.Assess[i].Effects.Resources) == 0 {
+			r.wrong(path, "has neither when nor resources; set the arguments to which it applies, such as {action: list}")
 		}
 	}
 	if m.Mildest == nil && len(m.Assess) > 0 {

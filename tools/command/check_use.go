@@ -33,6 +33,13 @@ func (m *Manifest) checkTemplates(r *reader, known map[string]parameter) {
 	}
 	title := r.template(m.Title, "title")
 	m.checkTemplate(r, &title, known, map[string]bool{}, false)
+	m.checkResources(r, "effects", &m.Effects, nil)
+	if m.Mildest != nil {
+		m.checkResources(r, "mildest", m.Mildest, nil)
+	}
+	for i := range m.Assess {
+		m.checkResources(r, fmt.Sprintf("assess[%d].effects", i), &m.Assess[i].Effects, known)
+	}
 	for _, v := range m.Assess {
 		for _, name := range slices.Sorted(maps.Keys(v.When)) {
 			if _, ok := known[name]; !ok {

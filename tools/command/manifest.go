@@ -40,6 +40,8 @@ type effects struct {
 	Tier            string `yaml:"tier"`
 	ConcurrencySafe bool   `yaml:"concurrency_safe"`
 	OpenWorld       *bool  `yaml:"open_world"` // nil means true if the profile permits network access, and false otherwise
+
+	Resources []resource `yaml:"resources"`
 }
 
 // verdict gives the effects of the calls whose arguments match it. The first matching verdict of a manifest applies.
@@ -131,6 +133,7 @@ const (
 
 func (e *effects) effects(open bool) tool.Effects {
 	out := tool.Effects{
+		Resources:  e.resources(nil, nil),
 		Mutability: tool.Mutability(e.Mutability), Safety: tool.Safety(e.Safety), Tier: tool.Tier(e.Tier),
 		ConcurrencySafe: e.ConcurrencySafe, OpenWorld: open,
 	}

@@ -3,6 +3,7 @@ package command_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,12 @@ import (
 )
 
 const echo = "id: x\nrun: {program: /bin/echo, "
+
+// using and echoed are the beginning and the end of a manifest with a resource.
+const (
+	using  = "mildest: {resources: [{kind: room}]}\nassess: [{effects: {"
+	echoed = "id: x\nparameters: {properties: {n: {type: string}}}\nrun: {program: /bin/echo, args: ['{n}']}\n"
+)
 
 // TestProblems checks that each error in a manifest has its position and says what would be right.
 func TestProblems(t *testing.T) {
@@ -55,6 +62,13 @@ func TestProblems(t *testing.T) {
 		{"persistent text", echo + "persistent: {}}\n", "run.persistent: requires run.output: lines"},
 		{"persistent arguments", "parameters: {properties: {n: {type: string}}}\n" + echo + "output: lines, persistent: {}, args: ['{n}']}\n", "receives arguments on standard input"},
 		{"assess", "assess: [{when: {a: 1}, effects: {}}]\nid: x\nrun: {program: /bin/echo}\n", "has no effect without mildest"},
+		{"assess of nothing", "mildest: {}\nassess: [{effects: {}}]\nid: x\nrun: {program: /bin/echo}\n", "assess[0]: has neither when nor resources"},
+		{"resource of a file", using + "resources: [{kind: file, id: '{n}'}]}}]\n" + echoed, `assess[0].effects.resources[0].kind: "file" is for the file tools`},
+		{"resource of no kind", using + "resources: [{id: '{n}'}]}}]\n" + echoed, `assess[0].effects.resources[0]: the kind "" of a resource`},
+		{"resource of no parameter", using + "resources: [{kind: room, id: '{m}'}]}}]\n" + echoed, "{m} is not a parameter"},
+		{"resource beyond mildest", using + "resources: [{kind: desk, id: '{n}'}]}}]\n" + echoed, "mildest does not permit it; add {kind: desk, shared: false} to mildest.resources"},
+		{"shared resource beyond mildest", using + "resources: [{kind: room, id: '{n}', shared: true}]}}]\n" + echoed, "add {kind: room, shared: true}"},
+		{"resource with a placeholder in mildest", "mildest: {resources: [{kind: room, id: '{n}'}]}\n" + echoed, "mildest.resources[0].id: a placeholder is possible only in an entry of assess"},
 		{"effect", "effects: {tier: NONE}\nid: x\nrun: {program: /bin/echo}\n", `1:17: effects.tier: "NONE" is not one of OBSERVE, CONFIRM, ESCALATE`},
 		{"no secrets", echo + "secrets: {KEY: 'secret://key'}}\n", "2:36: run.secrets: no secrets are configured"},
 		{"no reference", echo + "secrets: {KEY: key}}\n", "2:42: run.secrets.KEY: want a reference such as secret://"},
@@ -71,6 +85,32 @@ func TestProblems(t *testing.T) {
 				t.Errorf("%s\nis told as\n%s\nwant %s", tt.manifest, got, tt.want)
 			}
 		})
+	}
+}
+
+// TestResourcesOfACommand checks the resources that an entry of assess names for a call.
+func TestResourcesOfACommand(t *testing.T) {
+	s := newSite(t)
+	one := s.load(`id: book
+parameters: {properties: {n: {type: string}, days: {type: array, items: {type: string}}, floor: {type: integer, default: 3}}}
+mildest: {resources: [{kind: room}, {kind: day, shared: true}]}
+assess:
+  - {when: {n: all}, effects: {resources: [{kind: room}]}}
+  - {effects: {resources: [{kind: room, id: "{floor}/{n}"}, {kind: day, id: "{days...}", shared: true}]}}
+run: {program: /bin/echo, args: ["{n}", "{days...}", "{floor}"]}
+`, "")
+	many := slices.Repeat([]string{`"d"`}, tool.MaxResources)
+	for _, tt := range []struct{ name, args, want string }{
+		{"a default and a list", `{"n":"lisbon","days":["a","b"]}`, "[{room 3/lisbon false} {day a true} {day b true}]"},
+		{"every room", `{"n":"all","days":["a"]}`, "[{room  false}]"},
+		{"a missing argument", `{"n":"lisbon"}`, "[]"},
+		{"an id that is not valid", `{"n":"/","days":["a"]}`, "[]"},
+		{"too many", `{"n":"lisbon","days":[` + strings.Join(many, ",") + `]}`, "[]"},
+	} {
+		e := one.(tool.Assessor).Assess(arguments(t, tt.args))
+		if got := fmt.Sprint(e.Resources); got != tt.want || e.MilderThan(*one.Descriptor().Mildest) {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
 	}
 }
 

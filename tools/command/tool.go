@@ -331,7 +331,9 @@ func (t *scripted) Assess(args tool.Arguments) tool.Effects {
 	open := t.descriptor.RequiredNetwork != "none"
 	for i := range t.m.Assess {
 		if fits(t.m.Assess[i].When, args.Value()) {
-			return t.m.Assess[i].Effects.effects(open)
+			out := t.m.Assess[i].Effects.effects(open)
+			out.Resources = t.m.Assess[i].Effects.resources(args.Value(), t.defaults)
+			return out
 		}
 	}
 	return t.descriptor.Effects

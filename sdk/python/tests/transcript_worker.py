@@ -145,7 +145,7 @@ def is_paint(call, colour: str):
 def does_to_the_wall(call, colour: str):
     if colour == "ghost":
         raise RuntimeError("boo")
-    return {"read_only": True, "observe": True} if colour == "none" else {}
+    return {"read_only": True, "observe": True} if colour == "none" else {"resources": [{"kind": "wall", "id": colour}]}
 
 
 def tells_of_paint(call, colour: str):
@@ -154,7 +154,8 @@ def tells_of_paint(call, colour: str):
     return {"title": f"Paint it {colour}", "notes": ["it dries in an hour"], "basis": "wall-1"}
 
 
-@worker.tool(validate=is_paint, assess=does_to_the_wall, mildest={"read_only": True, "observe": True}, describe=tells_of_paint)
+@worker.tool(validate=is_paint, assess=does_to_the_wall, mildest={"read_only": True, "observe": True, "resources": [{"kind": "wall"}]},
+             describe=tells_of_paint)
 def paints(call, colour: str):
     return f"painted {colour} over {call.resume.basis}"
 

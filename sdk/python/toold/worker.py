@@ -216,8 +216,9 @@ def aborted(code, message):
     return pb.WorkerResult(status=result.RESULT_STATUS_ERROR, error=result.ToolError(code=code, message=message, aborted=True))
 
 
-def effects(read_only=False, observe=False, concurrency_safe=False, open_world=False):
-    out = assessment.Assessment(concurrency_safe=concurrency_safe, open_world=open_world)
+def effects(read_only=False, observe=False, concurrency_safe=False, open_world=False, resources=()):
+    out = assessment.Assessment(concurrency_safe=concurrency_safe, open_world=open_world, resources=[
+        one if isinstance(one, assessment.Resource) else assessment.Resource(**one) for one in resources])
     if read_only:
         out.mutability, out.safety = assessment.MUTABILITY_READ_ONLY, assessment.SAFETY_READ_ONLY
     if observe:
@@ -257,7 +258,7 @@ class Worker:
         Three functions with the same parameters may examine a call before it runs. They must not change anything:
         - `validate` raises Fail when the arguments are wrong. It is called again before the function runs.
         - `assess` returns what the call would do, such as {"read_only": True}, if that differs from the tool's own settings. It cannot be
-          milder than `mildest`.
+          milder than `mildest`. With {"resources": [{"kind": "room", "id": "lisbon"}]} the call runs beside calls that use other things.
         - `describe` tells approvers what the call would do: a title, or a dict of toold.v1.Description."""
         if function is None:
             return lambda f: self.tool(

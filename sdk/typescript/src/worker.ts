@@ -89,7 +89,11 @@ export class CallCancelled extends Error {
 export class NotRun extends Error {}
 
 /** The effects of a call. */
-export type Effects = { readOnly?: boolean; observe?: boolean; concurrencySafe?: boolean; openWorld?: boolean } | Assessment;
+export type Effects = {
+  readOnly?: boolean; observe?: boolean; concurrencySafe?: boolean; openWorld?: boolean;
+  /** Everything that the call uses. Calls that use different things run at the same time. */
+  resources?: { kind: string; id?: string; shared?: boolean }[];
+} | Assessment;
 
 /** A description of a call for approvers: a title, or all fields of toold.v1.Description. */
 export type Told = string | MessageInitShape<typeof DescriptionSchema>;
@@ -453,7 +457,7 @@ function assessment(e: Effects): Assessment {
   if ("$typeName" in e) return e;
   return create(AssessmentSchema, {
     mutability: e.readOnly ? Mutability.READ_ONLY : Mutability.UNSPECIFIED, safety: e.readOnly ? Safety.READ_ONLY : Safety.UNSPECIFIED,
-    tier: e.observe ? Tier.OBSERVE : Tier.UNSPECIFIED, concurrencySafe: e.concurrencySafe, openWorld: e.openWorld,
+    tier: e.observe ? Tier.OBSERVE : Tier.UNSPECIFIED, concurrencySafe: e.concurrencySafe, openWorld: e.openWorld, resources: e.resources,
   });
 }
 

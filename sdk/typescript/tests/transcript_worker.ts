@@ -78,7 +78,7 @@ worker.tool({
 });
 const seen = new Set<string>();
 worker.tool({
-  id: "paints", mildest: { readOnly: true, observe: true },
+  id: "paints", mildest: { readOnly: true, observe: true, resources: [{ kind: "wall" }] },
   parameters: { type: "object", properties: { colour: { type: "string" } }, required: ["colour"], additionalProperties: false },
   validate: (_, { colour }) => {
     if (colour === "riddle") throw new Question("which?");
@@ -88,7 +88,7 @@ worker.tool({
   },
   assess: (_, { colour }) => {
     if (colour === "ghost") throw new Error("boo");
-    return colour === "none" ? { readOnly: true, observe: true } : {};
+    return colour === "none" ? { readOnly: true, observe: true } : { resources: [{ kind: "wall", id: colour }] };
   },
   describe: (_, { colour }) => {
     if (colour === "ghost") throw new Error("boo");
