@@ -26,6 +26,11 @@ func TestAgentTranscript(t *testing.T) {
 			playTranscript(t, "agent.jsonl", func(address string) *exec.Cmd { return l.agent(t, address) })
 		}
 	})
+	t.Run("python-asyncio", func(t *testing.T) {
+		playTranscript(t, "agent.jsonl", func(address string) *exec.Cmd {
+			return pythonSDK(t, "../sdk/python/tests/transcript_agent_aio.py", address)
+		})
+	})
 }
 
 // playTranscript compares the lines that a client prints with a transcript. At the line of the call that the client watches, it kills the

@@ -81,28 +81,52 @@ func unpack(t *testing.T, tarball []byte) map[string]string {
 	}
 }
 
-// The wheel contains the generated code and the licence, and accepts the current version of protobuf.
-func TestWheel(t *testing.T) {
+// The wheel and the sdist contain the generated code, the types and the licence. Their bytes depend only on the sources and the version. The
+// sdist can be installed without protoc.
+func TestPythonPackages(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	must(t, pythonSDK(t, "-c", "").Run()) // generates the code
-	must(t, os.CopyFS(filepath.Join(dir, "python"), os.DirFS("../sdk/python")))
-	build := exec.Command("/usr/bin/python3", "-c", "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])", dir)
-	build.Dir = filepath.Join(dir, "python")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	list := `import sys, zipfile
-z = zipfile.ZipFile(sys.argv[1])
-print(*z.namelist(), sep="\n")
-print(z.read(next(n for n in z.namelist() if n.endswith("METADATA"))).decode())`
-	out, err := exec.Command("/usr/bin/python3", "-c", list, filepath.Join(dir, "toold-0.1.0-py3-none-any.whl")).Output()
-	must(t, err)
-	for _, want := range []string{"toold/v1/call_service_pb2.py\n", "toold/worker.py\n", "dist-info/LICENSE\n", "Project-URL: Homepage", "Author: ", "Requires-Dist: protobuf (>=3.21.12)\n"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is not in the wheel: %s", want, out)
+	dir := buildPython(t, "0.1.7")
+	again := buildPython(t, "0.1.7")
+	for _, name := range []string{"toold-0.1.7-py3-none-any.whl", "toold-0.1.7.tar.gz"} {
+		a, err := os.ReadFile(filepath.Join(dir, name))
+		must(t, err)
+		b, err := os.ReadFile(filepath.Join(again, name))
+		must(t, err)
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: the same sources give other bytes", name)
 		}
 	}
+	install := exec.Command("/usr/bin/python3", "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation", "--target", "lib", "toold-0.1.7.tar.gz")
+	show := exec.Command("/usr/bin/python3", "-B", "-c", `import importlib.metadata as m, toold, toold.v1.turn_pb2
+assert toold.__version__ == "0.1.7", toold.__version__
+print(*m.files("toold"), m.metadata("toold"), sep="\n")`)
+	install.Env, show.Env = append(os.Environ(), "PATH="+t.TempDir()), append(os.Environ(), "PYTHONPATH=lib") // an empty PATH has no protoc
+	var out []byte
+	for _, cmd := range []*exec.Cmd{install, show} {
+		cmd.Dir = dir
+		var err error
+		if out, err = cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	for _, want := range []string{"toold/v1/call_service_pb2.pyi\n", "toold/v1/call_service_pb2_grpc.py\n", "toold/py.typed\n", "toold/reasons.py\n", "toold/worker.py\n", "dist-info/LICENSE\n",
+		"Project-URL: Homepage", "Author: ", "Version: 0.1.7\n", "Requires-Dist: protobuf (>=4.21.12)\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in the package: %s", want, out)
+		}
+	}
+}
+
+// buildPython returns a directory with the wheel and the sdist of a version.
+func buildPython(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("../sdk/python/build.sh", dir)
+	cmd.Env = append(os.Environ(), "VERSION="+version)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build.sh: %v\n%s", err, out)
+	}
+	return dir
 }
 
 // Links on the pages of packages must work outside of the repository.

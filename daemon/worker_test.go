@@ -197,7 +197,9 @@ func languages() []language {
 			func(t *testing.T, address string) *exec.Cmd {
 				return pythonSDK(t, "../sdk/python/tests/transcript_client.py", address)
 			},
-			nil,
+			func(t *testing.T, address string) *exec.Cmd {
+				return pythonSDK(t, "../sdk/python/tests/transcript_agent.py", address)
+			},
 			func(t *testing.T) *exec.Cmd {
 				return pythonSDK(t, "-m", "unittest", "discover", "-s", "../sdk/python/tests")
 			},

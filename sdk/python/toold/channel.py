@@ -1,11 +1,14 @@
 """The connection to a daemon."""
+from __future__ import annotations
+
 import ipaddress
 import os
+from typing import Any
 from urllib.parse import urlsplit
 
 import grpc
 
-OPTIONS = [
+OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -13,24 +16,24 @@ OPTIONS = [
 ]
 
 
-def connect(address, credentials=None, token=""):
-    """Returns a channel to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL.
+def connect(address: str, credentials: grpc.ChannelCredentials | None = None, token: str = "", module: Any = grpc) -> Any:
+    """Returns a channel of `module` (grpc or grpc.aio) to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL.
 
     `credentials` are grpc.ssl_channel_credentials(...). None means no TLS, except for https://, which then uses grpc's default
     certificates. Without TLS, a token is sent only to this machine; for other addresses connect raises ValueError.
     """
     target, credentials = _target(address, credentials)
     if credentials is not None:
-        return grpc.secure_channel(target, credentials, options=OPTIONS)
+        return module.secure_channel(target, credentials, options=OPTIONS)
     if not address:
         raise ValueError("the address is empty; give host:port or the path of a socket")
     if token and not _local(target):
         raise ValueError(f"the token would be sent to {target} unencrypted; use https:// or credentials=grpc.ssl_channel_credentials(...)")
     # Without TLS, do not use a proxy from the environment (http_proxy): it could read the token.
-    return grpc.insecure_channel(target, options=[*OPTIONS, ("grpc.enable_http_proxy", 0 if token else 1)])
+    return module.insecure_channel(target, options=[*OPTIONS, ("grpc.enable_http_proxy", 0 if token else 1)])
 
 
-def _target(address, credentials):
+def _target(address: str, credentials: grpc.ChannelCredentials | None) -> tuple[str, grpc.ChannelCredentials | None]:
     """Returns the address in the form that grpc accepts, and the credentials for it."""
     if address.startswith(("unix:", "unix-abstract:", "dns:")):
         return address, credentials
@@ -45,7 +48,7 @@ def _target(address, credentials):
     return f"{host}:{url.port or (443 if url.scheme == 'https' else 80)}", credentials
 
 
-def _local(target):
+def _local(target: str) -> bool:
     """Reports whether a connection to the target stays on this machine."""
     if target.startswith(("unix:", "unix-abstract:")):
         return True
@@ -59,5 +62,5 @@ def _local(target):
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-def metadata(token):
+def metadata(token: str) -> list[tuple[str, str]]:
     return [("authorization", "Bearer " + token.strip())] if token else []

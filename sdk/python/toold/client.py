@@ -1,200 +1,187 @@
-"""A client that calls tools, answers questions and watches calls.
+"""A client that calls tools, executes the turns of a model, answers questions and watches calls.
 
     client = Client("127.0.0.1:7130", token)
     print(client.call("grep", {"pattern": "TODO"}).result.message)
 
-After a broken connection or a restart of the daemon, streams continue at their last cursor and deliver no event twice.
+After a broken connection or a restart of the daemon, requests are sent again, and streams continue at their last cursor and deliver no event
+twice. Methods raise a TooldError. `timeout` is the time limit of a method with its retries, in seconds; it does not cancel calls that run.
 """
-import json
-import random
-import time
-import uuid
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import grpc
 
-from . import digest
-from .channel import connect, metadata
+from . import aio
+from ._rpc import Blocking, iterate, run as run_now
+from .aio import DigestMismatch as DigestMismatch
+from .turns import Provider, TurnResult
 from .v1 import batch_pb2 as batches
 from .v1 import call_pb2 as calls
 from .v1 import call_service_pb2 as pb
-from .v1 import call_service_pb2_grpc as rpc
-from .v1 import document_service_pb2_grpc as documents
-from .v1 import suspension_pb2 as suspension
-from .v1 import tool_service_pb2_grpc as tools
-
-TERMINAL = (calls.CALL_STATUS_SUCCEEDED, calls.CALL_STATUS_FAILED, calls.CALL_STATUS_CANCELLED)
-
-
-class DigestMismatch(Exception):
-    """The digest of a question does not match the call that contains it. Do not answer such a question."""
+from .v1 import event_pb2 as event
+from .v1 import turn_pb2 as turn
 
 
 class Client:
-    """A connection to a daemon. The generated stubs are `calls`, `tools` and `documents`; pass `metadata` to their methods."""
+    """A connection to a daemon. Several threads may use it. The generated stubs are `calls`, `tools` and `documents`; send their requests with
+    `request`, or pass `metadata` to their methods."""
 
-    def __init__(self, address="127.0.0.1:7130", token="", *, credentials=None, patience=60.0):
-        """`patience` is how many seconds calls and streams try to reconnect before they raise an error."""
-        self.channel, self.metadata, self.patience = connect(address, credentials, token), metadata(token), patience
-        self.calls = rpc.CallServiceStub(self.channel)
-        self.tools = tools.ToolServiceStub(self.channel)
-        self.documents = documents.DocumentServiceStub(self.channel)
+    def __init__(self, address: str = "127.0.0.1:7130", token: str = "", *, credentials: grpc.ChannelCredentials | None = None,
+                 patience: float = 60.0) -> None:
+        """`patience` is how many seconds requests and streams try to reach the daemon before they raise an error. For `address` and
+        `credentials`, see toold.channel.connect."""
+        self._inner = aio.Client(address, token, credentials=credentials, patience=patience, module=grpc, transport=Blocking())
+        self.channel, self.metadata = self._inner.channel, self._inner.metadata
+        self.calls, self.tools, self.documents = self._inner.calls, self._inner.tools, self._inner.documents
+        self.spec, self.verify = self._inner.spec, self._inner.verify
 
-    def close(self):
+    def close(self) -> None:
         self.channel.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def spec(self, tool, arguments=None, *, call_id="", run_id="", thread_id="", labels=None, **fields):
-        """Returns a toold.v1.CallSpec with a new id, so that sending it again does not run the call twice."""
-        text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
-        s = calls.CallSpec(tool=tool, arguments=text, call_id=call_id or str(uuid.uuid4()), **fields)
-        if run_id or thread_id or labels:
-            s.run.MergeFrom(calls.Run(run_id=run_id, thread_id=thread_id, labels=labels))
-        return s
+    def toolset(self, provider: Provider, *, allow: Sequence[str] = (), exclude: Sequence[str] = (), strict: bool = False,
+                own_tools: Sequence[str] = (), max_tools: int = 0, query: str = "", timeout: float | None = None) -> Toolset:
+        """Returns the tools for a model.
 
-    def call(self, tool, arguments=None, *, timeout=None, **spec):
-        """Runs a tool and returns the toold.v1.Call when it has ended or is suspended, or after `timeout` seconds."""
-        s = self.spec(tool, arguments, **spec)
-        request = pb.CallToolRequest(spec=s)
-        request.wait.FromSeconds(int(timeout or 300))
-        pauses = _Pauses(self.patience)
-        while True:
-            try:
-                call = self.calls.CallTool(request, metadata=self.metadata).call
-                if timeout or call.status in TERMINAL or call.status == calls.CALL_STATUS_SUSPENDED:
-                    return call
-            except grpc.RpcError as e:
-                pauses.after(e)
+        - `allow` and `exclude` are globs of tool ids. toold refuses calls of other tools in the turns of this toolset.
+        - `strict` uses the strict mode of OpenAI. toold removes the nulls that it adds.
+        - `own_tools` names tools that the client runs itself. Add them to the request; their calls are in TurnResult.not_handled.
+        - `max_tools` is the largest number of tools. If more match, the model finds the others with the tool `tool_search`. 0 means no limit.
+        - `query` says what the tools are for, such as the task of the agent. Tools that match it come first. It needs max_tools.
+        """
+        return Toolset(run_now(self._inner.toolset(
+            provider, allow=allow, exclude=exclude, strict=strict, own_tools=own_tools, max_tools=max_tools, query=query, timeout=timeout)))
 
-    def execute(self, tool, arguments=None, *, wait_for_decision=False, **spec):
-        """Runs a tool and yields its toold.v1.CallEvents, up to the terminal event, or up to a suspension unless `wait_for_decision` is set."""
-        request = pb.ExecuteToolRequest(spec=self.spec(tool, arguments, **spec), wait_for_decision=wait_for_decision)
-        return self._events(self.calls.ExecuteTool, request)
+    def call(self, tool: str, arguments: Any = None, *, timeout: float | None = None, **spec: Any) -> calls.Call:
+        """Runs a tool and returns the toold.v1.Call when it has ended or is suspended. `spec` has the parameters of Client.spec."""
+        return run_now(self._inner.call(tool, arguments, timeout=timeout, **spec))
 
-    def watch(self, *, follow=True, cursor="", after_sequence=None, **selector):
-        """Yields the toold.v1.Frames of a call (call_id=), or of all calls of a batch_id=, run_id=, thread_id= or namespace=True."""
-        request = pb.WatchCallsRequest(follow=follow, cursor=cursor, **selector)
-        if after_sequence is not None:
-            request.after_sequence = after_sequence
-        return self._frames(self.calls.WatchCalls, request)
+    def describe(self, tool: str, arguments: Any = None, *, timeout: float | None = None, **spec: Any) -> pb.DescribeCallResponse:
+        """Returns what a call would do, and in `outcome` what the gates would decide: VERDICT_ACTION_SUSPEND means that it would wait for a
+        person. Nothing runs."""
+        return run_now(self._inner.describe(tool, arguments, timeout=timeout, **spec))
 
-    def batch(self, specs, *, strategy=batches.BATCH_STRATEGY_SEQUENTIAL, wait_for_decision=False, **batch):
+    def execute(self, tool: str, arguments: Any = None, *, wait_for_decision: bool = False, timeout: float | None = None,
+                **spec: Any) -> Iterator[event.CallEvent]:
+        """Runs a tool and yields its events, up to the terminal event, or up to a suspension unless `wait_for_decision` is set."""
+        return iterate(self._inner.execute(tool, arguments, wait_for_decision=wait_for_decision, timeout=timeout, **spec))
+
+    def watch(self, *, follow: bool = True, cursor: str = "", after_sequence: int | None = None, timeout: float | None = None,
+              **selector: Any) -> Iterator[event.Frame]:
+        """Yields the frames of a call (call_id=), or of all calls of a batch_id=, run_id=, thread_id= or namespace=True."""
+        return iterate(self._inner.watch(follow=follow, cursor=cursor, after_sequence=after_sequence, timeout=timeout, **selector))
+
+    def batch(self, specs: Sequence[calls.CallSpec], *, strategy: batches.BatchStrategy = batches.BATCH_STRATEGY_SEQUENTIAL,
+              wait_for_decision: bool = False, timeout: float | None = None, **batch: Any) -> Iterator[event.Frame]:
         """Runs the calls of a model turn and yields the frames. The last frame, `batch_finished`, has a result for each call."""
-        batch.setdefault("batch_id", str(uuid.uuid4()))
-        request = pb.ExecuteBatchRequest(
-            spec=batches.BatchSpec(calls=specs, strategy=strategy, **batch), wait_for_decision=wait_for_decision)
-        return self._frames(self.calls.ExecuteBatch, request)
+        return iterate(self._inner.batch(specs, strategy=strategy, wait_for_decision=wait_for_decision, timeout=timeout, **batch))
 
-    def get(self, call_id):
-        return self.calls.GetCall(pb.GetCallRequest(call_id=call_id), metadata=self.metadata).call
+    def get(self, call_id: str, *, timeout: float | None = None) -> calls.Call:
+        return run_now(self._inner.get(call_id, timeout=timeout))
 
-    def cancel(self, call_id, reason="", wait=10):
-        request = pb.CancelCallRequest(call_id=call_id, reason=reason)
-        request.wait.FromSeconds(wait)
-        return self.calls.CancelCall(request, metadata=self.metadata).call
+    def cancel(self, call_id: str, reason: str = "", wait: float = 10, *, timeout: float | None = None) -> calls.Call:
+        """Requests the end of a call, and waits for it at most `wait` seconds."""
+        return run_now(self._inner.cancel(call_id, reason, wait, timeout=timeout))
 
-    def waiting(self, **filter):
-        """Yields the calls that wait for a decision, oldest first."""
-        request = pb.ListCallsRequest(statuses=[calls.CALL_STATUS_SUSPENDED], order=pb.CALL_ORDER_OLDEST_FIRST, **filter)
-        while True:
-            page = self.calls.ListCalls(request, metadata=self.metadata)
-            yield from page.calls
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+    def waiting(self, *, timeout: float | None = None, **filter: Any) -> Iterator[calls.Call]:
+        """Yields the calls that wait for a decision, oldest first. `filter` has fields of toold.v1.ListCallsRequest, such as run_id."""
+        return iterate(self._inner.waiting(timeout=timeout, **filter))
 
-    def verify(self, call):
-        """Recomputes the digest of a call's open question from the call, and raises DigestMismatch when they differ."""
-        if call.suspension.digest != digest.of_call(call):
-            raise DigestMismatch(f"the question of {call.call_id} is for something else than it shows")
+    def inbox(self, *, poll: float = 2.0, timeout: float | None = None, **filter: Any) -> Iterator[calls.Call]:
+        """Yields the calls that wait for a decision, then each call that begins to wait, without end.
 
-    def resume(self, call, result=None, *, arguments=None, reason="", wait_for_decision=False, decision_id=""):
-        """Approves exactly what the call shows, or answers its question. Returns an iterator over the events that follow."""
-        self.verify(call)
-        text = lambda v: "" if v is None else json.dumps(v)
-        return self._decide(call, wait_for_decision, suspension.Decision(
-            decision_id=decision_id or str(uuid.uuid4()), action=suspension.DECISION_ACTION_RESUME, result=text(result),
-            arguments=text(arguments), reason=reason, expected_digest=call.suspension.digest))
+        A principal that may watch the namespace, or the run_id or thread_id of the filter, sees a question at once; other principals after at
+        most `poll` seconds.
+        """
+        return iterate(self._inner.inbox(poll=poll, timeout=timeout, **filter))
 
-    def decline(self, call, reason="", *, decision_id=""):
+    def resume(self, call: calls.Call, result: Any = None, *, arguments: Any = None, reason: str = "", wait_for_decision: bool = False,
+               decision_id: str = "", timeout: float | None = None) -> Iterator[event.CallEvent]:
+        """Approves exactly what the call shows, or answers its question with `result`. Returns an iterator over the events that follow. It raises
+        DigestMismatch when the digest of the question does not match the call."""
+        return iterate(run_now(self._inner.resume(
+            call, result, arguments=arguments, reason=reason, wait_for_decision=wait_for_decision, decision_id=decision_id, timeout=timeout)))
+
+    def decline(self, call: calls.Call, reason: str = "", *, decision_id: str = "", timeout: float | None = None) -> Iterator[event.CallEvent]:
         """Declines the open question of a call. Returns an iterator over the events that follow."""
-        return self._decide(call, False, suspension.Decision(
-            decision_id=decision_id or str(uuid.uuid4()), action=suspension.DECISION_ACTION_CANCEL, reason=reason,
-            expected_digest=call.suspension.digest))
+        return iterate(run_now(self._inner.decline(call, reason, decision_id=decision_id, timeout=timeout)))
 
-    def _decide(self, call, wait_for_decision, decision):
-        request = pb.ResumeToolRequest(
-            suspension_id=call.suspension.suspension_id, call_id=call.call_id, decision=decision, wait_for_decision=wait_for_decision)
-        return _first(self._events(self.calls.ResumeTool, request))
-
-    def _events(self, method, request):
-        for frame in self._frames(method, request):
-            yield from frame.events
-
-    def _frames(self, method, request):
-        """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
-        pauses = _Pauses(self.patience)
-        while True:
-            again = False
-            try:
-                for response in method(request, metadata=self.metadata):
-                    frame = response.frame
-                    if frame.cursor:
-                        request.cursor = frame.cursor
-                        if isinstance(request, pb.WatchCallsRequest):
-                            request.ClearField("after_sequence")
-                    pauses.reset()
-                    control = frame.WhichOneof("control")
-                    if control == "closing":
-                        again = True
-                    elif control != "heartbeat":
-                        yield frame
-                if not again:
-                    return
-            except grpc.RpcError as e:
-                pauses.after(e)
-            else:
-                pauses.wait()
+    def request(self, method: Any, request: Any, *, timeout: float | None = None) -> Any:
+        """Sends a request with a method of a stub, such as client.documents.GetDocument, and sends it again after temporary errors. The request
+        must be one that may be sent twice."""
+        return run_now(self._inner.request(method, request, timeout=timeout))
 
 
-class _Pauses:
-    """The growing pauses between attempts to reach a daemon."""
+class Toolset:
+    """The tools of a model, from Client.toolset."""
 
-    def __init__(self, patience):
-        self.patience = patience
-        self.reset()
+    def __init__(self, inner: aio.Toolset) -> None:
+        self._inner = inner
 
-    def reset(self):
-        self.pause, self.since = 0.1, None
+    @property
+    def tools(self) -> list[Any]:
+        """The list for the member `tools` of a request to the provider."""
+        return self._inner.tools
 
-    def after(self, error):
-        """Waits if the error is temporary, and raises any other error."""
-        if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED) and "WATCHER_LAGGED" not in str(
-                error.trailing_metadata()):
-            raise error
-        self.since = self.since or time.monotonic()
-        if time.monotonic() - self.since > self.patience:
-            raise error
-        self.wait()
+    @property
+    def guidance(self) -> str:
+        """Text for the system prompt; may be empty."""
+        return self._inner.guidance
 
-    def wait(self):
-        time.sleep(self.pause * random.uniform(0.8, 1.2))
-        self.pause = min(2 * self.pause, 5)
+    @property
+    def revision(self) -> str:
+        """Changes when anything in tools or guidance changes."""
+        return self._inner.revision
+
+    def refresh(self, *, timeout: float | None = None) -> bool:
+        """Reads the tools again if they have changed. Returns True if they have. Call it before each request to the model."""
+        return run_now(self._inner.refresh(timeout=timeout))
+
+    def turn(self, message: Any, *, turn_id: str, run_id: str = "", thread_id: str = "", stop_reason: str = "", run: calls.Run | None = None,
+             **fields: Any) -> Turn:
+        """Returns the turn of a model's message, which Turn.run executes.
+
+        - `message` is JSON text, which is sent unchanged, or what the provider's JSON contains: for Chat Completions `choices[0].message`, for
+          Responses the list `output`, for Anthropic the message, for Gemini `candidates[0].content`.
+        - `turn_id` has 16 to 64 characters and is unique forever; new_turn_id() makes one. After a crash, the same id and message attach to
+          the turn, and nothing runs twice.
+        - `stop_reason` says why the response ended, such as `length`. Anthropic's message contains it.
+        - `run` has further fields of the run, and `fields` those of toold.v1.TurnSpec, such as fail_fast.
+        """
+        return Turn(self._inner.turn(message, turn_id=turn_id, run_id=run_id, thread_id=thread_id, stop_reason=stop_reason, run=run, **fields))
 
 
-def _first(events):
-    """Reads the first event now, so that a decision is sent even if the caller never reads the events."""
-    try:
-        head = [next(events)]
-    except StopIteration:
-        head = []
+class Turn:
+    """The calls of one response of a model, from Toolset.turn."""
 
-    def all():
-        yield from head
-        yield from events
+    def __init__(self, inner: aio.Turn) -> None:
+        self._inner = inner
 
-    return all()
+    @property
+    def spec(self) -> turn.TurnSpec:
+        return self._inner.spec
+
+    def run(self, on_event: Callable[[event.CallEvent], None] | None = None, *, wait_for_decision: bool = False,
+            timeout: float | None = None) -> TurnResult:
+        """Runs the calls and returns the messages for the model. Each event goes to on_event once. After a broken connection or a restart of the
+        daemon it attaches again. When a call waits for a person, it returns without messages, unless wait_for_decision is set."""
+        return run_now(self._inner.run(on_event, wait_for_decision=wait_for_decision, timeout=timeout))
+
+    def get(self, wait: float = 0, *, placeholders: bool = False, late: Sequence[str] = (), timeout: float | None = None) -> TurnResult:
+        """Returns the results of the turn, which was executed before. It waits at most `wait` seconds for calls without a result.
+
+        With `placeholders`, these calls get a marked text; the messages of a later get replace the whole set. With `late`, the ids of such
+        calls, the result has one user message with their results, for a history that must not change.
+        """
+        return run_now(self._inner.get(wait, placeholders=placeholders, late=late, timeout=timeout))
+
+    def cancel(self, reason: str = "", *, timeout: float | None = None) -> None:
+        """Cancels all open calls of the turn. It does not wait for their end."""
+        run_now(self._inner.cancel(reason, timeout=timeout))

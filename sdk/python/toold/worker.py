@@ -543,7 +543,7 @@ class Kept:
         pass
 
 
-class Input(Kept, io.BufferedReader):
+class Input(Kept, io.BufferedReader):  # type: ignore[misc]
     """The buffered reader that a function gets for the call's input."""
 
 
