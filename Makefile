@@ -78,9 +78,20 @@ check-generated: generate ## fail when the committed generated code is not what 
 	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
 
 .PHONY: release
-release: ## write dist/proxy, a module proxy of files with VERSION=v0.1.0 of the module
+release: ## write a release to dist/: make release VERSION=v0.1.0, or on a commit with such a tag
 	@[[ -z $$(git status --porcelain) ]] || { echo "commit first: a release is a commit" >&2; exit 1; }
-	cd build/release && go run . -root ../.. -version $(VERSION) -to ../../dist/proxy
+	rm -rf dist
+	cd build/release && go run . all -root ../.. -version $(VERSION) -to ../../dist
+
+.PHONY: proto-image
+proto-image: ## write the protos of a final version to proto/releases, to compare later versions with: VERSION=v0.1.0
+	@[[ "$(VERSION)" =~ ^v[0-9]+\.[0-9]+\.[0-9]+$$ ]] || { echo "VERSION=$(VERSION): want a final version such as v0.1.0" >&2; exit 1; }
+	@mkdir -p proto/releases
+	$(BUF) build --exclude-source-info -o proto/releases/$(patsubst v%,%,$(VERSION)).binpb
+
+.PHONY: image-lock
+image-lock: ## choose the newest Debian packages for the image: writes build/release/image.lock
+	cd build/release && go run . lock -root ../..
 
 .PHONY: clean
 clean: ## remove what build and release made; data and workspace stay

@@ -23,6 +23,13 @@ func Main(opts ...Option) {
 	os.Exit(a.Main(os.Args[1:]))
 }
 
+// Command returns the command line of toold with all its commands, for programs that write its documentation.
+func Command() *cobra.Command {
+	a := cli.New(release())
+	addCommands(a, newOptions(helperPath(), nil))
+	return a.Root()
+}
+
 // addCommands adds the commands that use files and processes of this machine.
 func addCommands(a *cli.App, o options) {
 	for _, c := range []*cobra.Command{backupCommand(a), restoreCommand(a), salvageCommand(a), storeCommand(a)} {

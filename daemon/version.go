@@ -1,6 +1,9 @@
 package daemon
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"strings"
+)
 
 // version is set by the linker in release builds.
 var version string
@@ -8,16 +11,16 @@ var version string
 // module is the path of the Go module.
 const module = "github.com/toold-dev/toold"
 
-// release returns the version of toold: the one that the linker set, or else the one in the build information of the program, where toold
-// may be a dependency.
+// release returns the version of toold, without the v that tags and module versions begin with: the one that the linker set, or else the one
+// in the build information of the program, where toold may be a dependency.
 func release() string {
 	if version != "" {
-		return version
+		return strings.TrimPrefix(version, "v")
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range append(info.Deps, &info.Main) {
 			if m.Path == module && m.Version != "" && m.Version != "(devel)" {
-				return m.Version
+				return strings.TrimPrefix(m.Version, "v")
 			}
 		}
 	}

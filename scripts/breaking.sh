@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
-# breaking.sh <buf command...> checks proto/ for breaking changes against an earlier commit. With uncommitted changes in proto/ that is the
-# last commit. Otherwise it is the main branch or, on main itself, the previous commit.
+# breaking.sh <buf command...> checks proto/ for breaking changes against the newest release, whose image is in proto/releases. Before the
+# first release it compares with an earlier commit. With uncommitted changes in proto/ that is the last commit. Otherwise it is the main branch
+# or, on main itself, the previous commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+newest=$(find proto/releases -name '*.binpb' 2>/dev/null | sort --version-sort | tail -1)
+if [[ $newest ]]; then
+	echo "buf breaking: against $newest"
+	exec "$@" breaking --against "$newest"
+fi
 
 commit() { git rev-parse --quiet --verify "$1^{commit}"; }
 

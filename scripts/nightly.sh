@@ -6,6 +6,7 @@
 # - a thousand isolated processes;
 # - power loss and disk errors at every write, and a flip of every bit of a pack;
 # - random histories of the model, also with PostgreSQL; a tool that prints 1 GiB; MCP conformance;
+# - a release, made twice, installed, upgraded, removed, and run in the image and under qemu (scripts/release-proof.sh);
 # - all packages on 1, 2 and 8 processors under other load (scripts/shake.sh);
 # - then each fuzz target for the given time.
 #
@@ -37,6 +38,7 @@ part "power loss and failing disks, flipped bits" tests store/sqlite
 part "random lives of the model" tests lifecycle -run Model
 part "a tool that prints 1 GiB" tests daemon -run T73
 part "MCP conformance of the client" scripts/mcp-conformance.sh
+part "a release, installed and upgraded" scripts/release-proof.sh
 part "all packages, shaken" scripts/shake.sh
 parts=$((passed + ${#failed[@]}))
 
@@ -67,7 +69,7 @@ while IFS=: read -r file name; do
 done < <(git grep --no-color -o -E '^func Fuzz[A-Za-z0-9_]+' -- '*_test.go' | sed 's/:func /:/')
 
 echo
-echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, the soak, power loss and failing disks, flipped bits, random lives of the model, a thousand isolated processes, 1 GiB of output, MCP conformance, all packages on 1, 2 and 8 processors beside other load, and $((passed + ${#failed[@]} - parts)) fuzz targets for $fuzztime each"
+echo "ran: the crash loop with $TOOLD_CRASH_KILLS kills, $TOOLD_CRASH_STOPS stopped owners, the soak, power loss and failing disks, flipped bits, random lives of the model, a thousand isolated processes, 1 GiB of output, MCP conformance, a release, all packages on 1, 2 and 8 processors beside other load, and $((passed + ${#failed[@]} - parts)) fuzz targets for $fuzztime each"
 for what in "${failed[@]}"; do echo "FAILED: $what"; done
 echo "$passed passed, ${#failed[@]} failed"
 ((${#failed[@]} == 0))

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql python3 jq openssl
+scripts/need.sh git bash gcc make initdb=postgresql python3 jq openssl dpkg-deb=dpkg
 scripts/sources.sh
 scripts/providers.sh
 sdk/typescript/build.sh
@@ -26,6 +26,7 @@ go build -o bin/testsum ./build/testsum
 # Many packages mostly wait for processes, disks and timers, so twice as many packages as cores run at once. The slowest packages start
 # first, so that none of them runs alone at the end.
 longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
+if [[ ! ${PACKAGES:-} ]]; then (cd build/release && go test ./...); fi # a module apart
 # Debug information would double the link time. vet runs with the linters.
 must=(-must conformance -must test/crash -must examples -must test/imports)
 packages=("${longest[@]}" ./...)

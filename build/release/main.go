@@ -1,134 +1,204 @@
-// Command release writes toold as a tree of files that the go command can use as a module proxy:
+// Command release makes everything that a release of toold consists of:
 //
-//	release -root DIRECTORY -version v0.1.0 -to PROXY
+//	release all -root DIRECTORY -version v0.1.0 -to DIRECTORY
+//	release lock -root DIRECTORY
+//
+// all writes archives of static binaries, Debian packages, an OCI image, the packages of the SDKs, a module proxy, SBOMs and checksums. The
+// same commit and version give the same bytes. proxy writes only the module proxy:
+//
+//	release proxy -root DIRECTORY -version v0.1.0 -to PROXY
 //	GOPROXY="file://PROXY,$(go env GOPROXY)" GONOSUMDB=github.com/toold-dev/toold go get github.com/toold-dev/toold@v0.1.0
 //
-// The module contains the files of the work tree that git tracks or does not ignore, with their current content. It excludes nested
-// modules.
+// lock writes image.lock, which names the Debian packages of the image. docs/how-to/release.md says how a release is made.
 package main
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
-	"golang.org/x/mod/zip"
 )
 
 func main() {
-	root := flag.String("root", ".", "directory of the module")
-	version := flag.String("version", "", "semantic version, such as v0.1.0; required")
-	to := flag.String("to", "", "directory of the proxy; required")
-	flag.Parse()
-	if err := release(*root, *version, *to); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func release(root, version, to string) error {
-	if semver.Canonical(version) != version || to == "" {
-		return fmt.Errorf("-version %q, -to %q: want a version such as v0.1.0 and a directory", version, to)
+func run(args []string) error {
+	if len(args) == 0 {
+		return errors.New("usage: release all|proxy|lock [flags]")
 	}
-	mod, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
+	flags := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
+	root := flags.String("root", ".", "directory of the module")
+	version := flags.String("version", "", "semantic version, such as v0.1.0; required")
+	to := flags.String("to", "", "directory for the files; required")
+	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
-	m := module.Version{Path: modfile.ModulePath(mod), Version: version}
-	if err := module.Check(m.Path, m.Version); err != nil {
-		return err
+	if args[0] == "lock" {
+		return writeLock(filepath.Join(*root, lockFile))
 	}
-	files, err := filesOf(root)
-	if err != nil {
-		return err
+	if semver.Canonical(*version) != *version || *to == "" {
+		return fmt.Errorf("-version %q, -to %q: want a version such as v0.1.0 and a directory", *version, *to)
 	}
-	var packed bytes.Buffer
-	if err := zip.Create(&packed, m, files); err != nil {
-		return err
+	switch args[0] {
+	case "all":
+		return releaseAll(*root, *version, *to)
+	case "proxy":
+		return writeProxy(*root, *version, *to)
+	default:
+		return fmt.Errorf("unknown command %q, want all, proxy or lock", args[0])
 	}
-	at, err := git(root, "log", "-1", "--format=%cI")
-	if err != nil {
-		return err
-	}
-	made, err := time.Parse(time.RFC3339, strings.TrimSpace(at))
-	if err != nil {
-		return err
-	}
-	info, err := json.Marshal(struct {
-		Version string
-		Time    time.Time
-	}{version, made.UTC()})
-	if err != nil {
-		return err
-	}
-	return write(to, m, map[string][]byte{".info": info, ".mod": mod, ".zip": packed.Bytes()})
 }
 
-// write adds a version to the proxy tree.
-func write(to string, m module.Version, files map[string][]byte) error {
-	escaped, err := module.EscapePath(m.Path)
+// A release is one run of the program. All files get the time of the commit.
+type release struct {
+	root, dir string // the module, the directory for the files
+	version   string // such as 0.1.0
+	tag       string // such as v0.1.0
+	commit    string
+	made      time.Time
+}
+
+// architectures are the values of GOARCH that are released. Debian and OCI use the same names.
+var architectures = []string{"amd64", "arm64"}
+
+func releaseAll(root, tag, to string) error {
+	r, err := newRelease(root, tag, to)
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(to, filepath.FromSlash(escaped), "@v")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := r.checkNotes(); err != nil {
 		return err
 	}
-	for ending, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, m.Version+ending), text, 0o644); err != nil {
-			return err
-		}
-	}
-	list := filepath.Join(dir, "list")
-	known, err := os.ReadFile(list)
-	if err != nil && !os.IsNotExist(err) {
+	if err := writeProxy(r.root, r.tag, filepath.Join(r.dir, "proxy")); err != nil {
 		return err
 	}
-	versions := strings.Fields(string(known))
-	for _, v := range versions {
-		if v == m.Version {
-			return nil
-		}
+	if err := r.packSDKs(); err != nil {
+		return err
 	}
-	versions = append(versions, m.Version)
-	semver.Sort(versions)
-	return os.WriteFile(list, []byte(strings.Join(versions, "\n")+"\n"), 0o644)
+	if err := r.programs(); err != nil {
+		return err
+	}
+	return writeSums(r.dir)
 }
 
-// A file is a file of the work tree.
-type file struct{ root, path string }
-
-func (f file) Path() string                 { return filepath.ToSlash(f.path) }
-func (f file) Lstat() (os.FileInfo, error)  { return os.Lstat(filepath.Join(f.root, f.path)) }
-func (f file) Open() (io.ReadCloser, error) { return os.Open(filepath.Join(f.root, f.path)) }
-
-func filesOf(root string) (files []zip.File, err error) {
-	names, err := git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+func newRelease(root, tag, to string) (*release, error) {
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range strings.FieldsFunc(names, func(r rune) bool { return r == 0 }) {
-		f := file{root, filepath.FromSlash(name)}
-		info, err := f.Lstat()
-		switch {
-		case os.IsNotExist(err): // deleted but not yet committed
-		case err != nil:
-			return nil, err
-		case info.Mode().IsRegular():
-			files = append(files, f)
+	if to, err = filepath.Abs(to); err != nil {
+		return nil, err
+	}
+	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty; remove it, because old files would get into the checksums", to)
+	}
+	made, err := commitTime(root)
+	if err != nil {
+		return nil, err
+	}
+	commit, err := git(root, "rev-parse", "HEAD")
+	if err != nil {
+		return nil, err
+	}
+	return &release{root: root, dir: to, version: strings.TrimPrefix(tag, "v"), tag: tag, commit: strings.TrimSpace(commit), made: made}, os.MkdirAll(to, 0o755)
+}
+
+// checkNotes refuses a final version that CHANGELOG.md does not describe, or whose protos are not committed as an image. Later changes of
+// the protos are compared with this image.
+func (r *release) checkNotes() error {
+	if semver.Prerelease(r.tag) != "" {
+		return nil
+	}
+	notes, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	if !strings.Contains("\n"+string(notes), "\n## "+r.version+"\n") {
+		return fmt.Errorf("CHANGELOG.md has no section %q", "## "+r.version)
+	}
+	if _, err := os.Stat(filepath.Join(r.root, "proto", "releases", r.version+".binpb")); err != nil {
+		return fmt.Errorf("%w; write it with: make proto-image VERSION=%s", err, r.tag)
+	}
+	return nil
+}
+
+// packSDKs writes the wheel, the source distribution and the npm package.
+func (r *release) packSDKs() error {
+	for _, script := range []string{"sdk/python/build.sh", "sdk/typescript/pack.sh"} {
+		if err := r.command(filepath.Join(r.root, script), r.dir).Run(); err != nil {
+			return fmt.Errorf("%s: %w", script, err)
 		}
 	}
-	return files, nil
+	return nil
+}
+
+// programs writes all files that contain the binaries.
+func (r *release) programs() error {
+	work, err := os.MkdirTemp("", "toold-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	pages, err := r.commandLine(work)
+	if err != nil {
+		return err
+	}
+	modules, err := r.build(work)
+	if err != nil {
+		return err
+	}
+	parts, err := r.components(modules)
+	if err != nil {
+		return err
+	}
+	copyright, err := r.copyright(parts)
+	if err != nil {
+		return err
+	}
+	var programs []program
+	for _, arch := range architectures {
+		tree := append(binaries(work, arch), pages...)
+		tree = append(tree, entry{name: "share/doc/toold/copyright", data: copyright})
+		if err := r.archive(arch, tree); err != nil {
+			return err
+		}
+		if err := r.deb(arch, tree); err != nil {
+			return err
+		}
+		programs = append(programs, programsOf(work, arch)...)
+	}
+	if err := r.image(work); err != nil {
+		return err
+	}
+	return r.writeProgramSBOM(programs, parts)
+}
+
+// command returns a command that runs in the module and gets the version and the time of the release.
+func (r *release) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, os.Stderr, os.Stderr
+	cmd.Env = append(os.Environ(), "VERSION="+r.version, "SOURCE_DATE_EPOCH="+strconv.FormatInt(r.made.Unix(), 10), "TZ=UTC", "LC_ALL=C")
+	return cmd
+}
+
+func commitTime(root string) (time.Time, error) {
+	at, err := git(root, "log", "-1", "--format=%cI")
+	if err != nil {
+		return time.Time{}, err
+	}
+	made, err := time.Parse(time.RFC3339, strings.TrimSpace(at))
+	return made.UTC(), err
 }
 
 func git(dir string, args ...string) (string, error) {

@@ -40,7 +40,7 @@ func New(t *testing.T, root string) *Release {
 	}
 	root, err := filepath.Abs(root)
 	must(t, err)
-	Command(t, fetch.Dir, nil, "go", "run", ".", "-root", root, "-version", Version, "-to", proxy)
+	Command(t, fetch.Dir, nil, "go", "run", ".", "proxy", "-root", root, "-version", Version, "-to", proxy)
 	shareModules(t, strings.TrimSpace(Command(t, root, nil, "go", "env", "GOMODCACHE")), cache, ".")
 	return &Release{[]string{
 		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(Command(t, root, nil, "go", "env", "GOPROXY")), "GOMODCACHE=" + cache, "GOSUMDB=off", // no checksum database: our go.sum has the sums
