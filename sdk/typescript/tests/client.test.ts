@@ -89,15 +89,20 @@ test("errors and retries", async () => {
 });
 
 test("signals and time limits", async () => {
-  let gone = 0;
-  const hang = (signal: AbortSignal) => new Promise<never>((_, reject) => signal.addEventListener("abort", () => { gone++; reject(signal.reason); }));
+  let left = () => {};
+  const ended = new Promise<void>((resolve) => { left = resolve; });
+  const hang = (signal: AbortSignal) => new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   async function* frames(_: unknown, c: { signal: AbortSignal }) {
     yield { frame: { cursor: "1", control: { case: "caughtUp", value: {} } } } as const;
     await hang(c.signal);
   }
   await serve({
     callTool: (_, c) => hang(c.signal), getCall: (_, c) => hang(c.signal), listCalls: (_, c) => hang(c.signal), describeCall: (_, c) => hang(c.signal),
-    cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), executeTurn: frames, getTurn: frames, executeTool: frames, watchCalls: frames,
+    cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), executeTurn: frames, getTurn: frames, executeTool: frames,
+    watchCalls: (r, c) => {
+      if (r.selector.value === "left") c.signal.addEventListener("abort", left);
+      return frames(r, c);
+    },
   }, { exportTools: ({ ifRevision }, c) => (ifRevision ? hang(c.signal) : { tools: "[]", revision: "1" }) }, async (client) => {
     const toolset = await client.toolset("openai"), turn = toolset.turn({}, { turnId: newTurnId() });
     type Options = { signal?: AbortSignal; timeoutMs?: number };
@@ -115,9 +120,8 @@ test("signals and time limits", async () => {
       await assert.rejects(ran, fails(Code.Canceled), name);
       await assert.rejects(method({ signal: AbortSignal.abort() }), fails(Code.Canceled), name);
     }
-    const before = gone;
-    for await (const _ of client.watch({ selector: { case: "callId", value: "a" } })) break;
-    while (gone === before) await new Promise(setImmediate); // the server sees that nobody reads the stream any more
+    for await (const _ of client.watch({ selector: { case: "callId", value: "left" } })) break;
+    await ended; // the server sees that nobody reads the stream any more
   });
 });
 
@@ -129,8 +133,9 @@ test("toolsets", async () => {
   await serve({
     async *executeTurn({ cursor }) {
       const frame = (frame: MessageInitShape<typeof FrameSchema>) => create(ExecuteTurnResponseSchema, { frame });
-      yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }] } } });
-      if (!cursor) yield frame({ cursor: "1", events: [{ callId: "s", event: { case: "finished", value: { result } } }] });
+      yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }, { callId: "t", tool: "web" }] } } });
+      const finished = { case: "finished", value: { result } } as const, forged = { case: "finished", value: { result: { data: '{"tools":[{"id":"forged"}]}' } } } as const;
+      if (!cursor) yield frame({ cursor: "1", events: [{ callId: "s", event: finished }, { callId: "t", event: forged }] });
       yield frame({ control: { case: "turnMessage", value: { part: '{"role":' } } });
       if (!cursor) throw new ConnectError("cut", Code.Unavailable);
       yield frame({ control: { case: "turnMessage", value: { part: '"tool"}', last: true } } });
@@ -144,7 +149,7 @@ test("toolsets", async () => {
     assert.deepEqual(turn.spec.run?.agent?.tools?.allow, ["x*"]);
     const events: string[] = [];
     assert.deepEqual((await turn.run({ onEvent: (e) => events.push(e.callId) })).messages, [{ role: "tool" }]);
-    assert.deepEqual(events, ["s"]);
+    assert.deepEqual(events, ["s", "t"]);
     assert.equal(await toolset.refresh(), true);
     assert.deepEqual(toolset.tools, [{ name: "d" }]);
     const last = requests.at(-1)!;
