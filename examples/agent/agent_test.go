@@ -16,6 +16,7 @@ import (
 // that runs the agent there.
 var agents = map[string]func(t *testing.T, dir string) []string{
 	"go":         installGo,
+	"python":     installPython,
 	"typescript": installTypeScript,
 }
 

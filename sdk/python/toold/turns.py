@@ -124,8 +124,13 @@ class Reader:
 
     def _search(self, e: event.CallEvent) -> None:
         """Notes the tools that a call of tool_search found."""
-        if self.export.max_tools and e.call_id in self._searches and e.finished.result.data:
-            self.export.add(tool["id"] for tool in json.loads(e.finished.result.data).get("tools") or [])
+        if not self.export.max_tools or e.call_id not in self._searches or not e.finished.result.data:
+            return
+        try:
+            found = json.loads(e.finished.result.data)
+        except ValueError:
+            return  # a hook or the budget of output has shortened it
+        self.export.add(tool["id"] for tool in found.get("tools") or [])
 
 
 @dataclass

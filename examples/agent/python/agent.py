@@ -1,0 +1,47 @@
+"""This agent does a task with the tools of toold and a model that speaks Chat Completions."""
+import json
+import os
+import sys
+import urllib.request
+
+import toold
+
+# A line of history.jsonl has a message. Lines with a turn id have a response of the model.
+history = [json.loads(line) for line in open("history.jsonl")] if os.path.exists("history.jsonl") else []
+
+
+def add(*lines):
+    with open("history.jsonl", "a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    history.extend(lines)
+
+
+def ask(tools):
+    body = {"model": os.environ["MODEL_NAME"], "messages": [line["message"] for line in history], "tools": tools}
+    headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ.get("MODEL_KEY", "none")}
+    request = urllib.request.Request(os.environ["MODEL_URL"] + "/chat/completions", json.dumps(body).encode(), headers)
+    return json.load(urllib.request.urlopen(request))["choices"][0]
+
+
+def show(event):
+    if event.HasField("progress"):
+        print(event.progress.message, file=sys.stderr, flush=True)
+    if event.HasField("suspended"):
+        print("waits for a person: toold resume", event.suspended.suspension.suspension_id, file=sys.stderr, flush=True)
+
+
+client = toold.Client(os.environ["TOOLD_ADDRESS"], os.environ.get("TOOLD_TOKEN", ""))
+toolset = client.toolset("openai")
+if not history:
+    add({"message": {"role": "user", "content": sys.argv[1]}})
+while True:
+    if "turn_id" not in history[-1]:
+        toolset.refresh()
+        answer = ask(toolset.tools)
+        add({"turn_id": toold.new_turn_id(), "stop_reason": answer["finish_reason"], "message": answer["message"]})
+    last = history[-1]
+    turn = toolset.turn(last["message"], turn_id=last["turn_id"], stop_reason=last["stop_reason"]).run(show, wait_for_decision=True)
+    if not turn.messages:
+        break
+    add(*({"message": message} for message in turn.messages))
+print(last["message"]["content"])

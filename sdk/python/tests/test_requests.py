@@ -1,0 +1,138 @@
+"""Tests of errors, retries and the check of the version, against a server of this process."""
+import concurrent.futures
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+
+import grpc  # noqa: E402
+
+from toold import Client, TooldError, aio, reasons  # noqa: E402
+from toold.v1 import admin_service_pb2 as admin  # noqa: E402
+from toold.v1 import call_service_pb2 as pb  # noqa: E402
+from toold.v1 import rpc_error_details_pb2 as details  # noqa: E402
+from toold.v1 import rpc_status_pb2 as status  # noqa: E402
+from toold.version import mismatch  # noqa: E402
+
+
+def refusal(code, message, **parts):
+    """Returns the status of a daemon, with Google's names of the details."""
+    s = status.Status(code=code.value[0], message=message)
+    for kind, detail in parts.items():
+        s.details.add(type_url="type.googleapis.com/google.rpc." + kind, value=detail.SerializeToString())
+    return code, message, (("grpc-status-details-bin", s.SerializeToString()),)
+
+
+class Daemon(grpc.GenericRpcHandler):
+    """Answers GetInfo with a version, and each GetCall with the next refusal, or a call."""
+
+    def __init__(self, version="1.0.0"):
+        self.version, self.refusals, self.asked = version, [], []
+
+    def service(self, details):
+        self.asked.append(details.method.rpartition("/")[2])
+        if details.method == "/toold.v1.AdminService/GetInfo" and self.version is not None:
+            return grpc.unary_unary_rpc_method_handler(lambda *_: admin.GetInfoResponse(version=self.version).SerializeToString())
+        return grpc.unary_unary_rpc_method_handler(self.get) if details.method == "/toold.v1.CallService/GetCall" else None
+
+    def get(self, _, context):
+        if self.refusals:
+            code, message, trailers = self.refusals.pop(0)
+            context.set_trailing_metadata(trailers)
+            context.abort(code, message)
+        response = pb.GetCallResponse()
+        response.call.call_id = "c1"
+        return response.SerializeToString()
+
+
+class Requests(unittest.TestCase):
+    def serve(self, daemon):
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(2), handlers=[daemon])
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(server.stop, None)
+        client = Client(f"127.0.0.1:{port}", patience=30)
+        self.addCleanup(client.close)
+        return client
+
+    def test_errors(self):
+        daemon = Daemon("unknown")
+        client = self.serve(daemon)
+        field = details.BadRequest.FieldViolation(field="call_id", description="is required")
+        daemon.refusals.append(refusal(
+            grpc.StatusCode.NOT_FOUND, "no such call", ErrorInfo=details.ErrorInfo(reason="CALL_NOT_FOUND", metadata={"call_id": "c1"}),
+            BadRequest=details.BadRequest(field_violations=[field])))
+        with self.assertRaises(reasons.CallNotFound) as caught:
+            client.get("c1")
+        e = caught.exception
+        self.assertEqual((e.code, e.reason, e.message, str(e)), (grpc.StatusCode.NOT_FOUND, "CALL_NOT_FOUND", "no such call", "no such call"))
+        self.assertEqual((e.metadata, e.fields, e.retry_after), ({"call_id": "c1"}, {"call_id": "is required"}, None))
+        self.assertIn("ListCalls", e.hint)
+        self.assertEqual(e.__notes__, [e.hint])
+
+    def test_a_reason_of_a_newer_daemon(self):
+        daemon = Daemon("unknown")
+        client = self.serve(daemon)
+        daemon.refusals.append(refusal(grpc.StatusCode.NOT_FOUND, "gone", ErrorInfo=details.ErrorInfo(reason="NEW_REASON")))
+        with self.assertRaises(TooldError) as caught:
+            client.get("c1")
+        self.assertEqual((caught.exception.reason, caught.exception.hint), ("NEW_REASON", ""))
+
+    def test_retry_info(self):
+        daemon = Daemon("unknown")
+        client = self.serve(daemon)
+        info, soon, late = details.ErrorInfo(reason="QUEUE_FULL"), details.RetryInfo(), details.RetryInfo()
+        soon.retry_delay.FromMilliseconds(1)
+        late.retry_delay.FromSeconds(3600)
+        daemon.refusals += [refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", ErrorInfo=info, RetryInfo=soon)] * 3
+        self.assertEqual(client.get("c1").call_id, "c1")
+        daemon.refusals.append(refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", ErrorInfo=info, RetryInfo=late))
+        with self.assertRaises(reasons.QueueFull) as caught:  # later than the patience of the client
+            client.get("c1")
+        self.assertEqual(caught.exception.retry_after, 3600)
+        self.assertEqual(daemon.asked, ["GetInfo"] + ["GetCall"] * 5)
+
+    def test_time_limit(self):
+        daemon = Daemon("unknown")
+        client = self.serve(daemon)
+        late = details.RetryInfo()
+        late.retry_delay.FromSeconds(20)
+        daemon.refusals += [refusal(grpc.StatusCode.UNAVAILABLE, "drains", RetryInfo=late)]
+        with self.assertRaises(TooldError) as caught:
+            client.get("c1", timeout=0.05)
+        self.assertEqual(caught.exception.code, grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def test_version(self):
+        for daemon, ours, todo in (
+            ("0.1.0", "0.1.0", ""), ("v0.9.3", "0.1.0", ""), ("0.2.0-rc.1+x", "0.1.0", ""), ("unknown", "0.1.0", ""), ("4d1f00a", "0.1.0", ""),
+            ("", "0.1.0", ""), ("0.0.9", "0.1.0", "upgrade the daemon to 0.1 or later"), ("1.0.0", "0.1.0", "upgrade the package toold to 1"),
+            ("1.4.0", "2.0.0", "upgrade the daemon to 2 or later"),
+        ):
+            self.assertEqual(mismatch(daemon, ours), todo, (daemon, ours))
+        daemon = Daemon("7.1.0")
+        with self.assertRaisesRegex(reasons.VersionMismatch, "7.1.0.*upgrade the package toold to 7"):
+            self.serve(daemon).get("c1")
+        self.assertEqual(daemon.asked, ["GetInfo"])
+
+    def test_not_toold(self):
+        with self.assertRaises(reasons.NotToold):
+            self.serve(Daemon(None)).get("c1")
+
+    def test_bad_arguments(self):
+        client = self.serve(Daemon("unknown"))
+        for arguments, wrong in (
+            (dict(provider="cohere"), "is none of openai, "), (dict(provider="anthropic", strict=True), "has no strict mode"),
+            (dict(provider="openai", allow="read*"), "give a list"),
+        ):
+            with self.assertRaisesRegex((ValueError, TypeError), wrong):
+                client.toolset(**arguments)
+        toolset = aio.Toolset(None, aio.Export("openai"))
+        with self.assertRaisesRegex(ValueError, "turn_id is required"):
+            toolset.turn({}, turn_id="")
+        with self.assertRaisesRegex(TypeError, "give its JSON text"):
+            toolset.turn(object(), turn_id="t" * 16)
+
+
+if __name__ == "__main__":
+    unittest.main()
