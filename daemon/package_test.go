@@ -132,11 +132,11 @@ func buildPython(t *testing.T, version string) string {
 // Links on the pages of packages must work outside of the repository.
 func TestLinksOfPackages(t *testing.T) {
 	t.Parallel()
-	link := regexp.MustCompile(`\]\(([^)]*)\)`)
+	link, code := regexp.MustCompile(`\]\(([^)]*)\)`), regexp.MustCompile("(?ms)^```.*?^```")
 	for _, language := range []string{"go", "python", "typescript"} {
 		text, err := os.ReadFile("../sdk/" + language + "/README.md")
 		must(t, err)
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
 			file, ours := strings.CutPrefix(m[1], "https://github.com/toold-dev/toold/")
 			if !strings.HasPrefix(m[1], "https://") {
 				t.Errorf("%s: %s leads nowhere outside of the repository", language, m[1])
@@ -144,7 +144,7 @@ func TestLinksOfPackages(t *testing.T) {
 			if !ours {
 				continue
 			}
-			file = strings.TrimPrefix(strings.TrimPrefix(file, "blob/main/"), "tree/main/")
+			file, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(file, "blob/main/"), "tree/main/"), "#")
 			if _, err := os.Stat("../" + file); err != nil {
 				t.Errorf("%s: %v", language, err)
 			}
