@@ -3,6 +3,8 @@ package turn
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,10 +34,11 @@ func RemoveNulls(schema []byte, arguments string) (string, bool, error) {
 		return arguments, false, err
 	}
 	s := &strictSchema{root: v}
-	if !s.known(v) {
+	whole := s.arguments(v)
+	if whole == nil || !s.object(whole, 1) {
 		return arguments, false, nil
 	}
-	s.walk(rootOf(arguments), v)
+	s.walk(rootOf(arguments), whole)
 	if len(s.cuts) == 0 {
 		return arguments, false, nil
 	}
@@ -63,7 +66,8 @@ const (
 	strictText    = 100_000
 )
 
-// A strictSchema is a schema that registry/export can make strict. Its method known returns false when this is not certain.
+// A strictSchema is a schema that registry/export can make strict. Its methods report false when this is not
+// certain.
 type strictSchema struct {
 	root                 any
 	nodes, choices, text int
@@ -82,16 +86,121 @@ var notes = []string{
 	"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "nullable",
 }
 
-// known reports whether the schema of the arguments has a strict form.
-func (s *strictSchema) known(v any) bool {
+// objectWords lists the keywords of an object that may have alternatives, or be one.
+var objectWords = append([]string{"type", "properties", "required", "additionalProperties"}, notes...)
+
+// arguments returns the schema of the arguments as one object. It returns nil for a schema that this file cannot interpret.
+func (s *strictSchema) arguments(v any) map[string]any {
 	o := s.resolve(v)
-	if o == nil || has(o, "anyOf", "oneOf", "enum", "const") {
-		return false
+	switch {
+	case !isObject(o):
+		return nil
+	case has(o, "anyOf", "oneOf"):
+		return s.flat(o)
 	}
-	if t := typesOf(o); has(o, "type") && !slices.Contains(t, "object") {
-		return false
+	return o
+}
+
+// isObject reports whether a resolved schema may describe an object by its properties.
+func isObject(o map[string]any) bool {
+	return o != nil && !has(o, "enum", "const") && (!has(o, "type") || slices.Contains(typesOf(o), "object"))
+}
+
+// flat merges an object and its alternatives into one object, as registry/export does: it has the properties of all alternatives, and
+// requires those that the object or every alternative requires. A null for any other property means that the property is absent, unless one
+// of its declarations accepts null.
+func (s *strictSchema) flat(o map[string]any) map[string]any {
+	branches, _ := o["anyOf"].([]any)
+	if has(o, "oneOf") {
+		branches, _ = o["oneOf"].([]any)
 	}
-	return s.object(o, 1)
+	if len(branches) == 0 || has(o, "anyOf") == has(o, "oneOf") || !only(o, append([]string{"anyOf", "oneOf"}, objectWords...)) {
+		return nil
+	}
+	own, _ := o["properties"].(map[string]any)
+	declared, required := map[string][]any{}, map[string]int{} // required counts the alternatives that require a property
+	for _, b := range branches {
+		r := s.resolve(b)
+		if !isObject(r) || !only(r, objectWords) {
+			return nil
+		}
+		properties, _ := r["properties"].(map[string]any)
+		for name, p := range properties {
+			declared[name] = append(declared[name], p)
+		}
+		for _, name := range namesOf(r) {
+			if required[name]++; !has(properties, name) {
+				declared[name] = append(declared[name], anyValue) // as registry/export does
+			}
+		}
+	}
+	merged, ok := s.mergeProperties(own, declared)
+	if !ok {
+		return nil
+	}
+	names, _ := o["required"].([]any)
+	names = slices.Clone(names)
+	for name, n := range required {
+		if n == len(branches) {
+			names = append(names, name)
+		}
+	}
+	out := map[string]any{"type": "object", "properties": merged, "required": names}
+	if more, ok := o["additionalProperties"]; ok {
+		out["additionalProperties"] = more
+	}
+	return out
+}
+
+// anyValue is the schema of a property that an alternative requires and does not declare.
+var anyValue = map[string]any{}
+
+// mergeProperties returns the properties of an object and of its alternatives. For a property with several declarations it returns their
+// alternatives. It returns false when registry/export may merge two declarations into a schema without a strict form.
+func (s *strictSchema) mergeProperties(own map[string]any, declared map[string][]any) (map[string]any, bool) {
+	merged := maps.Clone(own)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for name, list := range declared {
+		for _, p := range list {
+			s.nodes += 3
+			if p == false {
+				return nil, false
+			}
+		}
+		if p, both := own[name]; both && p != false && !slices.ContainsFunc(list, func(p any) bool { return !reflect.DeepEqual(p, anyValue) }) {
+			continue // no alternative adds a condition
+		} else if both {
+			list = append(list, p)
+			if slices.ContainsFunc(list, func(p any) bool { return !s.isText(p) }) {
+				return nil, false
+			}
+		}
+		merged[name] = list[0]
+		if slices.ContainsFunc(list, func(p any) bool { return !reflect.DeepEqual(p, list[0]) }) {
+			merged[name] = map[string]any{"anyOf": list}
+		}
+	}
+	return merged, true
+}
+
+// isText reports whether a schema describes only texts.
+func (s *strictSchema) isText(v any) bool {
+	o := s.resolve(v)
+	return o != nil && !has(o, "anyOf", "oneOf", "properties", "items") &&
+		!slices.ContainsFunc(typesOf(o), func(t string) bool { return t != "string" }) &&
+		!slices.ContainsFunc(choicesOf(o), func(c any) bool { _, text := c.(string); return !text })
+}
+
+func namesOf(o map[string]any) (names []string) {
+	list, _ := o["required"].([]any)
+	for _, name := range list {
+		if name, ok := name.(string); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // resolve follows references, and an allOf with one schema. It returns nil for a schema that this file cannot interpret.

@@ -21,6 +21,9 @@ func TestRemoveNulls(t *testing.T) {
 		return `{"type":"object","properties":{` + properties + `}` + strings.Join(append([]string{""}, more...), ",") + `}`
 	}
 	text, number := `{"type":"string"}`, `{"type":"number"}`
+	actions := `{"type":"object","properties":{"dry":{"type":"boolean"}},"oneOf":[
+		{"properties":{"action":{"const":"open"},"path":{"type":"string"}},"required":["action","path"]},
+		{"properties":{"action":{"const":"close"},"id":{"type":"integer"}},"required":["action","id"]}]}`
 	tests := []struct {
 		name, schema, in, want string
 	}{
@@ -59,7 +62,15 @@ func TestRemoveNulls(t *testing.T) {
 		{"one of two objects", object(`"a":{"anyOf":[` + object(`"b":`+text) + `,` + object(`"c":`+text) + `]}`), `{"a":{"b":null}}`, ``},
 		{"a schema that contains itself", object(`"a":{"$ref":"#"},"b":` + text), `{"b":null}`, ``},
 		{"a reference to elsewhere", object(`"a":{"$ref":"https://example.com/x"},"b":` + text), `{"b":null}`, ``},
-		{"alternatives of the whole", object(`"a":`+text, `"anyOf":[{"required":["a"]},{}]`), `{"a":null}`, ``},
+		{"alternatives of the whole", object(`"a":`+text, `"anyOf":[{"required":["a"]},{}]`), `{"a":null}`, `{}`},
+		{"actions", actions, `{"action":"open","path":"x","id":null,"dry":null}`, `{"action":"open","path":"x"}`},
+		{"another action", actions, `{"action":"close","path":null,"id":1,"dry":true}`, `{"action":"close","id":1,"dry":true}`},
+		{"required by all alternatives", actions, `{"action":null,"path":"x"}`, ``},
+		{"one declaration accepts null", `{"oneOf":[` + object(`"a":`+text) + `,` + object(`"a":{"type":["string","null"]}`) + `]}`, `{"a":null}`, ``},
+		{"nested in an alternative", `{"anyOf":[` + object(`"a":`+object(`"b":`+text)) + `,` + object(`"c":`+text) + `]}`, `{"a":{"b":null},"c":null}`, `{"a":{}}`},
+		{"an alternative that is no object", `{"anyOf":[` + object(`"a":`+text) + `,` + text + `]}`, `{"a":null}`, ``},
+		{"alternatives of alternatives", `{"anyOf":[{"anyOf":[` + object(`"a":`+text) + `]}]}`, `{"a":null}`, ``},
+		{"anyOf beside oneOf", object(`"a":`+text, `"anyOf":[{}],"oneOf":[{}]`), `{"a":null}`, ``},
 		{"names depend on each other", object(`"a":`+text+`,"b":`+text, `"dependentRequired":{"a":["b"]}`), `{"a":null}`, ``},
 		{"conditions", object(`"a":`+text, `"if":{"required":["a"]},"then":{"required":["b"]}`), `{"a":null}`, ``},
 		{"required without a property", object(`"a":`+text, `"required":["b"]`), `{"a":null}`, ``},
@@ -126,6 +137,10 @@ func anySchema(depth int) *rapid.Generator[any] {
 			return map[string]any{"type": "array", "items": sub()}
 		}
 		o := map[string]any{"type": "object", "properties": map[string]any{"a": sub(), "b": sub()}}
+		if depth == 3 && rapid.IntRange(0, 3).Draw(t, "alternatives") == 0 {
+			o[rapid.SampledFrom([]string{"anyOf", "oneOf"}).Draw(t, "alternative")] = []any{anyAction().Draw(t, "one"), anyAction().Draw(t, "other")}
+			o["properties"] = map[string]any{rapid.SampledFrom([]string{"a", "b", "d"}).Draw(t, "name"): anySchema(0).Draw(t, "own")}
+		}
 		switch rapid.IntRange(0, 7).Draw(t, "more") {
 		case 0:
 			o["required"] = []any{"a"}
@@ -139,6 +154,29 @@ func anySchema(depth int) *rapid.Generator[any] {
 			o["patternProperties"] = map[string]any{"a": sub()}
 		case 5:
 			o["anyOf"] = []any{sub(), sub()}
+		}
+		return o
+	})
+}
+
+// anyAction draws an object that is an alternative at the root of a schema.
+func anyAction() *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		o, properties := map[string]any{}, map[string]any{}
+		for _, name := range []string{"a", "b", "c"} {
+			if rapid.Bool().Draw(t, name) {
+				properties[name] = anySchema(1).Draw(t, "property")
+			}
+		}
+		o["properties"] = properties
+		if rapid.Bool().Draw(t, "type") {
+			o["type"] = "object"
+		}
+		if rapid.Bool().Draw(t, "closed") {
+			o["additionalProperties"] = false
+		}
+		if rapid.Bool().Draw(t, "required") {
+			o["required"] = []any{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "name")}
 		}
 		return o
 	})

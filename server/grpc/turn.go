@@ -35,6 +35,10 @@ func (s *calls) GetTurn(req *tooldv1.GetTurnRequest, stream grpc.ServerStreaming
 	if err != nil {
 		return err
 	}
+	leave, err := s.watchers.acquire(access.From(ctx)) // The messages take much memory, so the limit comes first.
+	if err != nil {
+		return err
+	}
 	waiting, cancel := untilDeadline(ctx)
 	defer cancel()
 	if until, ok := waiting.Deadline(); ok {
@@ -44,9 +48,10 @@ func (s *calls) GetTurn(req *tooldv1.GetTurnRequest, stream grpc.ServerStreaming
 		ID: req.GetTurnId(), Wait: wait, Placeholders: req.GetPlaceholders(), Late: req.GetLateCallIds(),
 	})
 	if err != nil {
+		leave()
 		return err
 	}
-	return s.pump(ctx, w, nil, func(f outgoing) error {
+	return s.pump(ctx, w, leave, func(f outgoing) error {
 		return stream.Send(&tooldv1.GetTurnResponse{Frame: f.Frame})
 	})
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
 // aTurn returns a turn in the format of Chat Completions, with the given tool calls.
@@ -331,4 +332,32 @@ func marshal(t *testing.T, v any) string {
 	b, err := json.Marshal(v)
 	must(t, err)
 	return string(b)
+}
+
+// TestGetTurnCountsWatchers checks that GetTurn is refused at the limit of watchers, before it reads the results of the turn, and that it
+// no longer counts when it has ended.
+func TestGetTurnCountsWatchers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})
+	spec := aTurn(longID("turn"), toolCall("c1", "echo", `{"text":"x"}`))
+	_, err := w.turn("alice", spec)
+	must(t, err)
+	get := func(id string) error {
+		got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: id})
+		must(t, err)
+		_, err = readAll(got.Recv)
+		return err
+	}
+	for range 3 {
+		must(t, get(spec.GetTurnId()))
+		wantRefusal(t, get(longID("unknown")), codes.NotFound, "TURN_NOT_FOUND")
+	}
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	watch, err := w.calls("alice").WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_ThreadId{ThreadId: "thread-of-turns"}, Follow: true})
+	must(t, err)
+	_, err = watch.Recv()
+	must(t, err)
+	wantRefusal(t, get(spec.GetTurnId()), codes.ResourceExhausted, "TOO_MANY_WATCHERS")
+	wantRefusal(t, get(longID("unknown")), codes.ResourceExhausted, "TOO_MANY_WATCHERS")
 }

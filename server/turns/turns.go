@@ -77,7 +77,7 @@ func (s *Service) Execute(ctx context.Context, p tool.Principal, r Request, o ca
 		return nil, refused(err, r.ID)
 	}
 	return &stream{
-		batch: batch, next: []call.Frame{{Cursor: batch.Cursor(), TurnStarted: started(t, spec.ID, ids(spec.Calls))}},
+		id: r.ID, batch: batch, next: []call.Frame{{Cursor: batch.Cursor(), TurnStarted: started(t, spec.ID, ids(spec.Calls))}},
 		finish: func(ctx context.Context, b *call.BatchFinished) ([]call.Frame, error) {
 			return s.results(ctx, p, t, b, turn.Options{})
 		},
@@ -330,7 +330,7 @@ func finished(t *turn.Turn, b *call.BatchFinished) *call.TurnFinished {
 	return out
 }
 
-// refused changes a refusal of the batch so that it names the turn.
+// refused changes a refusal of the batch or its calls so that it names the turn. Other refusals, such as one of the run, stay.
 func refused(err error, id string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {
@@ -341,8 +341,7 @@ func refused(err error, id string) error {
 		return call.Refuse(call.AlreadyExists, "TURN_ID_REUSED", "turn_id %q belongs to a turn with other calls or options; ids are never used twice", id)
 	case "BATCH_EXPIRED":
 		return call.Refuse(call.FailedPrecondition, "TURN_EXPIRED", "turn %q ended long ago and its record is gone; use a new turn_id", id)
-	}
-	if refusal.Kind == call.NotFound {
+	case "BATCH_NOT_FOUND", "CALL_NOT_FOUND":
 		return call.Refuse(call.NotFound, "TURN_NOT_FOUND", "there is no turn %q", id)
 	}
 	return err
@@ -350,6 +349,7 @@ func refused(err error, id string) error {
 
 // A stream has the frames of a turn.
 type stream struct {
+	id     string      // of the turn
 	batch  call.Stream // nil when all frames are in next
 	next   []call.Frame
 	finish func(context.Context, *call.BatchFinished) ([]call.Frame, error)
@@ -372,7 +372,7 @@ func (s *stream) Next(ctx context.Context) (call.Frame, error) {
 			s.next[i].Cursor = f.Cursor
 		}
 	}
-	return f, err
+	return f, refused(err, s.id)
 }
 
 // Cursor implements [call.Stream].

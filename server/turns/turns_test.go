@@ -71,3 +71,37 @@ func TestLateMedia(t *testing.T) {
 		t.Errorf("the message has %d bytes: %.300s", n, message.String())
 	}
 }
+
+// A refusing engine refuses to run a batch, at once or in its stream.
+type refusing struct {
+	turns.Engine
+	call.Stream
+	now, later error
+}
+
+func (r refusing) ExecuteBatch(context.Context, tool.Principal, call.BatchSpec, call.ExecuteOptions) (call.Stream, error) {
+	return r, r.now
+}
+func (refusing) Cursor() string                             { return "" }
+func (r refusing) Next(context.Context) (call.Frame, error) { return call.Frame{}, r.later }
+
+// TestRefusalsNameTheTurn checks that a batch or a call that is not found is the turn for the client, and that other refusals stay.
+func TestRefusalsNameTheTurn(t *testing.T) {
+	for reason, want := range map[string]string{
+		"BATCH_NOT_FOUND": "TURN_NOT_FOUND", "CALL_NOT_FOUND": "TURN_NOT_FOUND", "RUN_NOT_FOUND": "RUN_NOT_FOUND", "THREAD_NOT_FOUND": "THREAD_NOT_FOUND",
+	} {
+		refusal := call.Refuse(call.NotFound, reason, "not here")
+		for name, e := range map[string]refusing{"at once": {now: refusal}, "in the stream": {later: refusal}} {
+			w, err := turns.New(e).Execute(t.Context(), tool.Principal{}, turns.Request{ID: "turn-0123456789abcdef", Request: turn.Request{
+				Provider: turn.OpenAI, Message: []byte(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"shot","arguments":"{}"}}]}`),
+			}}, call.ExecuteOptions{})
+			for err == nil {
+				_, err = w.Next(t.Context())
+			}
+			var got *call.Refusal
+			if !errors.As(err, &got) || got.Reason != want {
+				t.Errorf("%s %s: %v, want %s", reason, name, err, want)
+			}
+		}
+	}
+}
