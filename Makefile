@@ -80,6 +80,9 @@ check-generated: generate ## fail when the committed generated code is not what 
 .PHONY: release
 release: ## write a release to dist/: make release VERSION=v0.1.0, or on a commit with such a tag
 	@[[ -z $$(git status --porcelain) ]] || { echo "commit first: a release is a commit" >&2; exit 1; }
+	scripts/need.sh git python3 node=nodejs npm dpkg-deb=dpkg protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
+		/usr/include/google/protobuf/duration.proto=libprotobuf-dev /usr/lib/python3/dist-packages/setuptools=python3-setuptools \
+		/usr/lib/python3/dist-packages/wheel=python3-wheel
 	rm -rf dist
 	cd build/release && go run . all -root ../.. -version $(VERSION) -to ../../dist
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# release-proof.sh [commit] proves a release on this machine. It needs root, and Debian with debootstrap and qemu-user-static.
+# release-rc.sh [commit] proves a release on this machine. It needs root, and Debian with debootstrap and qemu-user-static.
 #
 # - Two releases of the same commit, made in different directories, have the same bytes.
 # - In a Debian made by debootstrap, the package of an earlier commit (default: the first parent) is installed, and its daemon suspends a
@@ -11,6 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+[[ $(id -u) == 0 ]] || { echo "release-rc.sh needs root, for chroot" >&2; exit 1; }
 # In a mount namespace of its own, no mount remains whatever happens.
 if [[ -z ${TOOLD_PROOF_MOUNTS:-} ]]; then
 	TOOLD_PROOF_MOUNTS=private exec unshare --mount --propagation private "scripts/$(basename "$0")" "$@"
@@ -84,7 +85,7 @@ asks() {
 }
 
 step "two releases of the same commit"
-version=v0.1.0-proof.2
+version=v0.1.0-rc.2
 release HEAD "$version" "$keep/first"
 release HEAD "$version" "$keep/second"
 cmp "$keep/first/dist/SHA256SUMS" "$keep/second/dist/SHA256SUMS"
@@ -93,10 +94,10 @@ dist=$keep/first/dist
 echo "$(wc -l <"$dist/SHA256SUMS") files have the same bytes"
 
 step "a release of the earlier commit ${earlier:0:12}"
-release "$earlier" v0.1.0-proof.1 "$keep/earlier"
+release "$earlier" v0.1.0-rc.1 "$keep/earlier"
 
 step "Debian: install, upgrade, remove, purge"
-if [[ ! -d $keep/debian ]]; then debootstrap --variant=minbase bookworm "$keep/debian" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"; fi
+if [[ ! -d $keep/debian ]]; then debootstrap --variant=minbase --include=procps,systemd bookworm "$keep/debian" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"; fi
 cp -a "$keep/debian" "$work/deb"
 root deb
 cp "$keep/earlier/dist"/toold_*_amd64.deb "$work/deb/old.deb"
@@ -109,17 +110,17 @@ daemon() { serving "${as[@]}" toold serve --config /etc/toold/toold.yaml --data 
 
 "${in[@]}" dpkg --install /old.deb
 daemon
-is_version 0.1.0-proof.1
+is_version 0.1.0-rc.1
 "${cli[@]}" call glob pattern='*'
 asks proof-call-one-0001 "${cli[@]}"
 asks proof-call-two-0002 "${cli[@]}"
 stop
 "${in[@]}" toold store check /var/lib/toold
 "${in[@]}" dpkg --install /new.deb
-[[ $("${in[@]}" dpkg-query --show --showformat '${Version}' toold) == 0.1.0~proof.2 ]] || fail "the new package is not installed"
+[[ $("${in[@]}" dpkg-query --show --showformat '${Version}' toold) == 0.1.0~rc.2 ]] || fail "the new package is not installed"
 "${in[@]}" toold store check /var/lib/toold
 daemon
-is_version 0.1.0-proof.2
+is_version 0.1.0-rc.2
 "${cli[@]}" answer proof-call-one-0001 red
 "${cli[@]}" calls show proof-call-one-0001 | grep SUCCEEDED
 stop
@@ -127,6 +128,7 @@ daemon # a second start, with a call that still waits
 "${cli[@]}" answer proof-call-two-0002 blue
 stop
 "${in[@]}" dpkg --verify toold
+"${in[@]}" systemd-analyze verify toold.service
 [[ -e $work/deb/usr/share/man/man1/toold-call.1.gz && -L $work/deb/etc/systemd/system/multi-user.target.wants/toold.service ]] || fail "the man pages or the link of the unit are missing"
 "${in[@]}" dpkg --remove toold
 [[ ! -e $work/deb/usr/bin/toold && -e $work/deb/etc/toold/toold.yaml && -e $work/deb/var/lib/toold/journal.db ]] || fail "remove must keep configuration and data"
@@ -165,7 +167,7 @@ try_image() {
 	export TOOLD_DATA=/var/lib/toold TOOLD_WORKSPACE=/workspace
 	health=("${cli[@]}" health)
 	serving "${cli[@]}" serve
-	is_version 0.1.0-proof.2
+	is_version 0.1.0-rc.2
 	"${cli[@]}" call glob pattern='*'
 	asks "proof-image-$1-0001" "${cli[@]}"
 	"${cli[@]}" answer "proof-image-$1-0001" green

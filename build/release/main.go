@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,13 @@ func releaseAll(root, tag, to string) error {
 	return writeSums(r.dir)
 }
 
+// suffixes match the pre-releases that all packages can name. Python knows no others.
+var suffixes = regexp.MustCompile(`^(-(alpha|beta|rc)\.[0-9]+)?$`)
+
 func newRelease(root, tag, to string) (*release, error) {
+	if !suffixes.MatchString(semver.Prerelease(tag)) {
+		return nil, fmt.Errorf("version %s: the Python package cannot have it; want no suffix or one such as -rc.1, -beta.1 or -alpha.1", tag)
+	}
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return nil, err

@@ -286,7 +286,7 @@ func TestSumsAndUsage(t *testing.T) {
 	if want := fmt.Sprintf("%x  a/a\n%x  b\n", sha256.Sum256([]byte("a")), sha256.Sum256([]byte("b"))); string(got) != want {
 		t.Errorf("sums\n%s", got)
 	}
-	for _, args := range [][]string{nil, {"all"}, {"all", "-version", "1.2.0", "-to", dir}, {"all", "-version", "v1.2", "-to", dir}, {"any", "-version", "v1.2.0", "-to", dir}, {"all", "-root", "../..", "-version", "v1.2.0", "-to", dir}} {
+	for _, args := range [][]string{nil, {"all"}, {"all", "-version", "1.2.0", "-to", dir}, {"all", "-version", "v1.2", "-to", dir}, {"all", "-root", "../..", "-version", "v1.2.0-nightly", "-to", filepath.Join(dir, "new")}, {"any", "-version", "v1.2.0", "-to", dir}, {"all", "-root", "../..", "-version", "v1.2.0", "-to", dir}} {
 		if err := run(args); err == nil {
 			t.Errorf("%q is accepted", args)
 		}
