@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import grpc  # noqa: E402
 
-from toold import Client, TooldError, aio, reasons  # noqa: E402
+from toold import Client, TooldError, Worker, aio, reasons  # noqa: E402
 from toold.v1 import admin_service_pb2 as admin  # noqa: E402
 from toold.v1 import call_service_pb2 as pb  # noqa: E402
 from toold.v1 import rpc_error_details_pb2 as details  # noqa: E402
@@ -52,7 +52,8 @@ class Requests(unittest.TestCase):
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         self.addCleanup(server.stop, None)
-        client = Client(f"127.0.0.1:{port}", patience=30)
+        self.address = f"127.0.0.1:{port}"
+        client = Client(self.address, patience=30)
         self.addCleanup(client.close)
         return client
 
@@ -116,8 +117,11 @@ class Requests(unittest.TestCase):
         self.assertEqual(daemon.asked, ["GetInfo"])
 
     def test_not_toold(self):
+        client = self.serve(Daemon(None))
         with self.assertRaises(reasons.NotToold):
-            self.serve(Daemon(None)).get("c1")
+            client.get("c1")
+        with self.assertRaises(reasons.NotToold):
+            Worker("pool", address=self.address).run()
 
     def test_bad_arguments(self):
         client = self.serve(Daemon("unknown"))

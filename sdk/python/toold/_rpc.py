@@ -13,6 +13,9 @@ from typing import Any, Protocol, TypeVar
 import grpc
 
 from .errors import TooldError
+from .reasons import NotToold, VersionMismatch
+from .v1 import admin_service_pb2 as admin
+from .version import __version__, mismatch
 
 T = TypeVar("T")
 UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -82,6 +85,20 @@ def iterate(generator: AsyncGenerator[T, None]) -> Generator[T, None, None]:
             yield item
     finally:
         run(generator.aclose())
+
+
+async def check_version(transport: Transport, stub: Any, **options: Any) -> None:
+    """Checks with the stub of AdminService that the server is toold, in a version that serves this package."""
+    try:
+        info = await transport.unary(stub.GetInfo, admin.GetInfoRequest(), **options)
+    except grpc.RpcError as e:
+        if e.code() != grpc.StatusCode.UNIMPLEMENTED:
+            raise
+        raise NotToold(grpc.StatusCode.UNIMPLEMENTED, "the server at this address is not toold") from e
+    todo = mismatch(info.version)
+    if todo:
+        raise VersionMismatch(
+            grpc.StatusCode.FAILED_PRECONDITION, f"the daemon has version {info.version}, and the package toold {__version__}: {todo}")
 
 
 class Retry:

@@ -18,12 +18,10 @@ import grpc
 import grpc.aio
 
 from . import digest
-from ._rpc import Asyncio, Retry, Transport
+from ._rpc import Asyncio, Retry, Transport, check_version
 from .channel import connect, metadata
 from .errors import TooldError
-from .reasons import NotToold, VersionMismatch
 from .turns import Export, Provider, Reader, TurnResult
-from .v1 import admin_service_pb2 as admin
 from .v1 import admin_service_pb2_grpc as admin_rpc
 from .v1 import batch_pb2 as batches
 from .v1 import call_pb2 as calls
@@ -34,7 +32,6 @@ from .v1 import event_pb2 as event
 from .v1 import suspension_pb2 as suspension
 from .v1 import tool_service_pb2_grpc as tools
 from .v1 import turn_pb2 as turn
-from .version import __version__, mismatch
 
 TERMINAL = (calls.CALL_STATUS_SUCCEEDED, calls.CALL_STATUS_FAILED, calls.CALL_STATUS_CANCELLED)
 OnEvent = Callable[[event.CallEvent], Union[None, Awaitable[None]]]
@@ -225,20 +222,9 @@ class Client:
             await self._transport.sleep(pause)
 
     async def _check(self, retry: Retry) -> None:
-        """Checks before the first request that the server is toold, in a version that serves this package."""
-        if self._checked:
-            return
-        try:
-            info = await self._transport.unary(self._admin.GetInfo, admin.GetInfoRequest(), metadata=self.metadata, timeout=retry.left())
-        except grpc.RpcError as e:
-            if e.code() != grpc.StatusCode.UNIMPLEMENTED:
-                raise
-            raise NotToold(grpc.StatusCode.UNIMPLEMENTED, "the server at this address is not toold") from e
-        todo = mismatch(info.version)
-        if todo:
-            raise VersionMismatch(
-                grpc.StatusCode.FAILED_PRECONDITION, f"the daemon has version {info.version}, and the package toold {__version__}: {todo}")
-        self._checked = True
+        if not self._checked:
+            await check_version(self._transport, self._admin, metadata=self.metadata, timeout=retry.left())
+            self._checked = True
 
 
 class Toolset:

@@ -11,6 +11,8 @@
 
 The worker dials the daemon, and dials again when the connection breaks. Running calls continue meanwhile. Each call runs in its own thread.
 """
+from __future__ import annotations
+
 import inspect
 import io
 import json
@@ -22,11 +24,16 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import grpc
 
 from . import schema
+from ._rpc import Blocking, check_version, run as run_now
 from .channel import connect, metadata
+from .errors import TooldError
+from .v1 import admin_service_pb2_grpc as admin
 from .v1 import assessment_pb2 as assessment
 from .v1 import event_pb2 as event
 from .v1 import result_pb2 as result
@@ -42,7 +49,7 @@ MAX_PANIC = 4000  # characters of a traceback that the worker sends for the log 
 PROGRESS = {s: event.ProgressStatus.Value("PROGRESS_STATUS_" + s.upper()) for s in ("pending", "running", "done", "failed", "cancelled")}
 
 
-def readable(text):
+def readable(text: str) -> str:
     """Replaces unpaired surrogates, which cannot be encoded as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -50,7 +57,7 @@ def readable(text):
 class Fail(Exception):
     """An error result that the model reads. The tool ran to its end, unless `aborted` is set. `reason` is the tool's own code."""
 
-    def __init__(self, message, reason="", code=result.ERROR_CODE_EXECUTION_FAILED, aborted=False):
+    def __init__(self, message: str, reason: str = "", code: result.ErrorCode = result.ERROR_CODE_EXECUTION_FAILED, aborted: bool = False) -> None:
         super().__init__(message)
         message = readable(str(message))
         self.message, self.reason, self.code, self.aborted = message, reason, code, aborted
@@ -59,9 +66,10 @@ class Fail(Exception):
 class Question(Exception):
     """Suspends the call until a person answers. Then the function starts again from its beginning, and Call.answer has the answer."""
 
-    def __init__(self, message, answer=None, action="input", parameters=None, default=None, **ticket):
+    def __init__(self, message: str, answer: Any = None, action: str = "input", parameters: Any = None, default: Any = None, **ticket: Any) -> None:
+        """`answer` is the JSON Schema of the answer, and `default` the answer when nobody gives one in time."""
         super().__init__(message)
-        text = lambda v: "" if v is None else json.dumps(v)
+        text: Callable[[Any], str] = lambda v: "" if v is None else json.dumps(v)
         self.ticket = pb.WorkerTicket(
             action=action, message=message, response_schema=text(answer), parameters=text(parameters), default_result=text(default), **ticket)
 
@@ -70,7 +78,7 @@ class Continue(Exception):
     """The work continues elsewhere. While the call waits for it, neither worker nor daemon holds resources, and both may restart. toold calls
     the tool's `poll` every `poll_after` seconds, or Worker.complete ends the operation. The call fails after `expires_in` seconds (default: a day)."""
 
-    def __init__(self, operation, message="", poll_after=0.0, expires_in=0.0):
+    def __init__(self, operation: str, message: str = "", poll_after: float = 0.0, expires_in: float = 0.0) -> None:
         super().__init__(operation)
         self.operation, self.message, self.poll_after, self.expires_in = operation, readable(message), poll_after, expires_in
 
@@ -82,7 +90,7 @@ class NoOperation(Exception):
 class CallCancelled(Exception):
     """The call must stop: it was cancelled, its time is over, or the daemon has given it up."""
 
-    def __init__(self, message, code=result.ERROR_CODE_CANCELLED):
+    def __init__(self, message: str, code: result.ErrorCode = result.ERROR_CODE_CANCELLED) -> None:
         super().__init__(message)
         self.code = code
 
@@ -102,42 +110,42 @@ class NotRun(Exception):
 class Call:
     """One attempt of a call, or a call that has not started yet. `info` is the toold.v1.WorkerCall; its fields are also attributes of Call."""
 
-    def __init__(self, info, job=None):
+    def __init__(self, info: pb.WorkerCall, job: Any = None) -> None:
         self.info, self._job = info, job
-        self.cancelled = job.stop if job else threading.Event()
+        self.cancelled: threading.Event = job.stop if job else threading.Event()
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self.info, name)
 
-    def check(self):
+    def check(self) -> None:
         """Raises CallCancelled when the call must stop."""
         if self.cancelled.is_set():
             raise self._job.cause
 
-    def sleep(self, seconds):
+    def sleep(self, seconds: float) -> None:
         """Sleeps, and raises CallCancelled as soon as the call must stop."""
         self.cancelled.wait(seconds)
         self.check()
 
     @property
-    def resumed(self):
+    def resumed(self) -> bool:
         """True if this attempt started because of an answer."""
-        return self.info.HasField("resume")
+        return bool(self.info.HasField("resume"))
 
     @property
-    def answer(self):
+    def answer(self) -> Any:
         """The answer to the call's question, or None."""
         text = self.info.resume.result
         return json.loads(text) if text else None
 
-    def document(self, scope, key):
+    def document(self, scope: int, key: str) -> Any:
         """Returns the value of one of the tool's documents, or None."""
         for d in self.info.documents:
             if d.scope == scope and d.key == key:
                 return json.loads(d.value)
         return None
 
-    def progress(self, fraction=0.0, message="", loaded=0, total=0, status="running"):
+    def progress(self, fraction: float = 0.0, message: str = "", loaded: int = 0, total: int = 0, status: str = "running") -> None:
         """Reports how far the tool is, as a fraction from 0 to 1 or as amounts in a unit that the tool chooses. 0 means unknown. status is
         pending, running, done, failed or cancelled; it is not the status of the call."""
         if status not in PROGRESS:
@@ -147,28 +155,28 @@ class Call:
         self._report(progress=event.Progress(
             status=PROGRESS[status], fraction=fraction, message=readable(message), loaded=loaded, total=total))
 
-    def activity(self, id, type, content):
+    def activity(self, id: str, type: str, content: Any) -> None:
         self._report(activity_snapshot=event.ActivitySnapshot(activity_id=id, activity_type=type, content=json.dumps(content)))
 
-    def activity_delta(self, id, patch):
+    def activity_delta(self, id: str, patch: Sequence[Mapping[str, Any]]) -> None:
         """Changes an activity with a list of RFC 6902 (JSON Patch) operations."""
         self._report(activity_delta=event.ActivityDelta(activity_id=id, patch=json.dumps(patch)))
 
-    def output(self, data, stream="stdout"):
+    def output(self, data: str | bytes, stream: str = "stdout") -> None:
         data = data.encode() if isinstance(data, str) else data
         for i in range(0, len(data), 512 << 10):
             self._report(output=event.Output(stream=stream, data=data[i:i + (512 << 10)]))
 
-    def save_checkpoint(self, data):
+    def save_checkpoint(self, data: bytes) -> None:
         """Stores bytes for the next attempt (`checkpoint`). When it returns, they are in the journal."""
         if self._job:
             self._job.save(checkpoint=data)
 
-    def save_artifact(self, name, data, mime_type="application/octet-stream"):
+    def save_artifact(self, name: str, data: bytes, mime_type: str = "application/octet-stream") -> str:
         """Stores data that is too large for a result, at most 4 MiB, and returns the stored name."""
         return self._job.save(artifact=pb.WorkerArtifact(name=name, mime_type=mime_type, data=data)) if self._job else name
 
-    def input(self):
+    def input(self) -> Input:
         """Lets clients send input to the call from now on (SendInput, toold input), and returns a file: `for line in call.input()`.
 
         The file returns each byte once and in order, also after a broken connection. Reading waits for input and raises CallCancelled when the
@@ -186,7 +194,7 @@ class Call:
             self._job.say(m)
 
 
-def success(value):
+def success(value: Any) -> pb.WorkerResult:
     """Returns a successful result with this data. It returns a WorkerResult unchanged."""
     if isinstance(value, pb.WorkerResult):
         return value
@@ -195,7 +203,7 @@ def success(value):
         message=readable(value) if isinstance(value, str) else "")
 
 
-def outcome(value):
+def outcome(value: Any) -> pb.WorkerResult:
     """Converts the value that a function returned, or the answer that it raised, to a result."""
     if isinstance(value, Question):
         return pb.WorkerResult(status=result.RESULT_STATUS_PENDING, message=value.ticket.message, ticket=value.ticket)
@@ -235,22 +243,30 @@ def description_of(value):
 class Worker:
     """Serves tools. Add all tools before run()."""
 
-    def __init__(self, pool, *, address="127.0.0.1:7130", token="", credentials=None, name="", version="", labels=None,
-                 max_calls=16, drain_time=30.0, log=lambda text: print(text, file=sys.stderr)):
+    def __init__(self, pool: str, *, address: str = "127.0.0.1:7130", token: str = "", credentials: grpc.ChannelCredentials | None = None,
+                 name: str = "", version: str = "", labels: Mapping[str, str] | None = None, max_calls: int = 16, drain_time: float = 30.0,
+                 log: Callable[[str], Any] = lambda text: print(text, file=sys.stderr)) -> None:
         self.pool, self.address, self.token, self.credentials = pool, address, token, credentials
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
-        self.tools, self.jobs, self.lease, self.last, self.input = {}, {}, 15.0, "", False
-        self.out = queue.Queue(1024)  # messages to send; they survive a broken connection
+        self.tools: dict[str, Any] = {}
+        self.jobs: dict[str, Any] = {}
+        self.lease, self.last, self.input = 15.0, "", False
+        self.out: queue.Queue[Any] = queue.Queue(1024)  # messages to send; they survive a broken connection
+        self.attempts: dict[Any, int]
         self.store, self.epoch, self.attempts = "", 0, {}  # the daemon's store, its highest epoch, and the newest attempt of each call
-        self.completing = {}  # (call, operation): (message, queue of answers)
+        self.completing: dict[tuple[str, str], Any] = {}  # (call, operation): (message, queue of answers)
         self.lock = threading.RLock()
         self.stopping = threading.Event()
         self.over = threading.Event()
 
-    def tool(self, function=None, *, id=None, description=None, parameters=None, result_schema=None, read_only=False, observe=False,
-             concurrency_safe=False, open_world=False, idempotent=False, ask_on_doubt=False, timeout=None, documents=(),
-             reconcile=None, abandon=None, poll=None, validate=None, assess=None, mildest=None, describe=None, **descriptor):
+    def tool(self, function: Callable[..., Any] | None = None, *, id: str | None = None, description: str | None = None,
+             parameters: Mapping[str, Any] | None = None, result_schema: Mapping[str, Any] | None = None, read_only: bool = False,
+             observe: bool = False, concurrency_safe: bool = False, open_world: bool = False, idempotent: bool = False,
+             ask_on_doubt: bool = False, timeout: float | None = None, documents: Sequence[Any] = (),
+             reconcile: Callable[..., Any] | None = None, abandon: Callable[..., Any] | None = None, poll: Callable[..., Any] | None = None,
+             validate: Callable[..., Any] | None = None, assess: Callable[..., Any] | None = None, mildest: Any = None,
+             describe: Callable[..., Any] | None = None, **descriptor: Any) -> Any:
         """Offers a function as a tool. Its first parameter is the Call. The other parameters are the arguments, and their types define the schema.
         If `parameters` is a schema, the function gets the arguments as one dict. Without `read_only` and `observe` toold assumes that the tool
         changes things and that each call needs an approval.
@@ -314,13 +330,14 @@ class Worker:
         self.tools[id] = (offer, execute, asks, questions)
         return function
 
-    def complete(self, call_id, operation, value=None, timeout=None):
+    def complete(self, call_id: str, operation: str, value: Any = None, timeout: float | None = None) -> None:
         """Ends an operation with the data of its result, or with a Fail. When it returns, the outcome is stored. It waits for a connection and
         until the daemon knows the operation. Any worker of the pool may call it. Raises NoOperation, or TimeoutError after `timeout` seconds."""
         m = pb.ConnectRequest(complete=pb.WorkerComplete(call_id=call_id, operation_id=operation, result=outcome(value)))
         if m.ByteSize() > MAX_MESSAGE:
             raise ValueError(f"a result of {m.ByteSize()} bytes; at most {MAX_MESSAGE} are taken")
-        answers, end = queue.Queue(), time.monotonic() + (timeout or float("inf"))
+        answers: queue.Queue[Any] = queue.Queue()
+        end = time.monotonic() + (timeout or float("inf"))
         with self.lock:
             self.completing[call_id, operation] = (m, answers)
         try:
@@ -354,28 +371,34 @@ class Worker:
             except queue.Full:
                 self._in_time(end)
 
-    def stop(self):
+    def stop(self) -> None:
         """Accepts no more calls, and makes run() return when the running calls have ended."""
         self.stopping.set()
 
-    def run(self):
-        """Serves until stop() or, in the main thread, SIGTERM or SIGINT. Raises grpc.RpcError when the daemon will never accept the worker."""
+    def run(self) -> None:
+        """Serves until stop() or, in the main thread, SIGTERM or SIGINT. Raises TooldError when the daemon will never accept the worker."""
         if threading.current_thread() is threading.main_thread():
             for s in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(s, lambda *_: self.stop())
-        pause = 0.1
+        pause, checked = 0.1, False
         with connect(self.address, self.credentials, self.token) as channel:
             stub = rpc.WorkerServiceStub(channel)
             while True:
                 began = time.monotonic()
                 try:
+                    if not checked:
+                        run_now(check_version(Blocking(), admin.AdminServiceStub(channel), metadata=metadata(self.token), timeout=30))
+                    checked = True
                     if self._connect(stub):
                         break
+                except TooldError:
+                    self._end()
+                    raise
                 except grpc.RpcError as e:
                     if e.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED,
                                     grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED):
                         self._end()
-                        raise
+                        raise TooldError.of(e) from e
                     self.log(f"connection lost: {e.code().name}: {e.details()}")
                 self._away()
                 if self.stopping.is_set() and not self.jobs:
