@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -27,7 +27,8 @@ class Transport(Protocol):
     def stream(self, method: Any, request: Any, **options: Any) -> AsyncGenerator[Any, None]:
         """Yields the responses. Closing the generator ends the stream."""
 
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
+        """`probe` sends a cheap request, when the daemon is not reached."""
 
 
 class Blocking:
@@ -42,8 +43,14 @@ class Blocking:
         finally:
             call.cancel()
 
-    async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+    async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
+        end = time.monotonic() + seconds
+        if probe:  # grpc works on a connection while a request waits for it, otherwise only every 5 s
+            try:
+                probe(admin.GetInfoRequest(), timeout=seconds, wait_for_ready=True)
+            except grpc.RpcError:
+                pass
+        time.sleep(max(0.0, end - time.monotonic()))
 
 
 class Asyncio:
@@ -58,7 +65,7 @@ class Asyncio:
         finally:
             call.cancel()
 
-    async def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
         await asyncio.sleep(seconds)
 
 
@@ -106,10 +113,10 @@ class Retry:
 
     def __init__(self, patience: float, timeout: float | None = None) -> None:
         self.patience, self.end = patience, None if timeout is None else time.monotonic() + timeout
-        self.error: TooldError | None = None
         self.reset()
 
     def reset(self) -> None:
+        self.error: TooldError | None = None
         self.pause, self.since = 0.1, 0.0
 
     def left(self) -> float | None:

@@ -12,6 +12,7 @@ import json
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Union
 
 import grpc
@@ -195,7 +196,7 @@ class Client:
                 return await self._transport.unary(method, request, metadata=self.metadata, timeout=retry.left())
             except grpc.RpcError as e:
                 pause = retry.after(TooldError.of(e))
-            await self._transport.sleep(pause)
+            await self._pause(pause, retry)
 
     async def frames(self, method: Any, request: Any, *, timeout: float | None = None) -> AsyncGenerator[event.Frame, None]:
         """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
@@ -219,7 +220,11 @@ class Client:
                 pause = retry.next()
             except grpc.RpcError as e:
                 pause = retry.after(TooldError.of(e))
-            await self._transport.sleep(pause)
+            await self._pause(pause, retry)
+
+    async def _pause(self, seconds: float, retry: Retry) -> None:
+        reached = retry.error is None or retry.error.retry_after is not None
+        await self._transport.sleep(seconds, None if reached else partial(self._admin.GetInfo, metadata=self.metadata))
 
     async def _check(self, retry: Retry) -> None:
         if not self._checked:
