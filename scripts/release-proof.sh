@@ -18,6 +18,7 @@ if [[ -z ${TOOLD_PROOF_MOUNTS:-} ]]; then
 fi
 
 scripts/need.sh git make debootstrap qemu-aarch64-static=qemu-user-static dpkg-deb=dpkg jq
+this=$(git rev-parse HEAD)
 earlier=$(git rev-parse "${1:-HEAD^1}")
 work=$(mktemp -d)
 keep=${TOOLD_PROOF_DIR:-$work}
@@ -84,23 +85,26 @@ asks() {
 	((code == 3)) || fail "the call $1 ended with $code, want 3: suspended"
 }
 
-step "two releases of the same commit"
-version=v0.1.0-rc.2
-release HEAD "$version" "$keep/first"
-release HEAD "$version" "$keep/second"
-cmp "$keep/first/dist/SHA256SUMS" "$keep/second/dist/SHA256SUMS"
-(cd "$keep/second/dist" && sha256sum --check --quiet SHA256SUMS)
-dist=$keep/first/dist
+step "two releases of ${this:0:12}"
+first=$keep/$this-first second=$keep/$this-second
+release "$this" v0.1.0-rc.2 "$first"
+release "$this" v0.1.0-rc.2 "$second"
+cmp "$first/dist/SHA256SUMS" "$second/dist/SHA256SUMS"
+(cd "$second/dist" && sha256sum --check --quiet SHA256SUMS)
+dist=$first/dist
+tar -C "$work" --strip-components=2 -xzf "$dist/toold_0.1.0-rc.2_linux_amd64.tar.gz" toold_0.1.0-rc.2_linux_amd64/bin/toold
+go version -m "$work/toold" | grep "vcs.revision=$this" || fail "the program does not name its commit"
 echo "$(wc -l <"$dist/SHA256SUMS") files have the same bytes"
 
 step "a release of the earlier commit ${earlier:0:12}"
-release "$earlier" v0.1.0-rc.1 "$keep/earlier"
+before=$keep/$earlier-before
+release "$earlier" v0.1.0-rc.1 "$before"
 
 step "Debian: install, upgrade, remove, purge"
 if [[ ! -d $keep/debian ]]; then debootstrap --variant=minbase --include=procps,systemd bookworm "$keep/debian" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"; fi
 cp -a "$keep/debian" "$work/deb"
 root deb
-cp "$keep/earlier/dist"/toold_*_amd64.deb "$work/deb/old.deb"
+cp "$before/dist"/toold_*_amd64.deb "$work/deb/old.deb"
 cp "$dist"/toold_*_amd64.deb "$work/deb/new.deb"
 in=(chroot "$work/deb" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8)
 as=("${in[@]}" setpriv --reuid toold --regid toold --clear-groups)
@@ -191,4 +195,4 @@ serving "${run[@]}" serve --data "$work/arm64/data" --workspace "$work/arm64/wor
 stop
 
 echo
-echo "the release of $(git rev-parse --short=12 HEAD) is proven"
+echo "the release of ${this:0:12} is proven"

@@ -41,7 +41,7 @@ func (r *release) build(work string) ([]string, error) {
 			if p.name == "toold" {
 				flags += " -X github.com/toold-dev/toold/daemon.version=" + r.version
 			}
-			cmd := r.command("go", "build", "-trimpath", "-tags=grpcnotrace", "-ldflags", flags, "-o", p.path, "./cmd/"+p.name)
+			cmd := r.command("go", "build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace", "-ldflags", flags, "-o", p.path, "./cmd/"+p.name)
 			cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFLAGS=")
 			if err := cmd.Run(); err != nil {
 				return nil, err
