@@ -95,7 +95,7 @@ func (p *play) approve(t *testing.T, a *process) {
 		}
 		return waiting != nil
 	})
-	a.says(t, waiting.GetSuspension().GetSuspensionId()) // in the command that answers
+	a.says(t, "toold approve "+waiting.GetSuspension().GetSuspensionId())
 	events, err := c.Resume(t.Context(), waiting, &tooldv1.Decision{})
 	must(t, err)
 	for _, err := range events {

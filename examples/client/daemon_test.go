@@ -34,6 +34,7 @@ func build(m *testing.M) int {
 		{[]string{"CGO_ENABLED=0"}, "build -trimpath -o " + toold + " ./cmd/toold"}, // the same flags as "make build"
 		// Builds everything that the pages build, before their time limits apply.
 		{nil, "build -o " + os.DevNull + " ./examples/client"},
+		{nil, "build -C examples/agent/go -o " + os.DevNull + " ."},
 		{nil, "tool -modfile=build/grpcurl/go.mod grpcurl -version"},
 	} {
 		cmd := exec.Command("go", strings.Fields(c.command)...)
@@ -71,7 +72,7 @@ func newPlace(t *testing.T) *place {
 		}
 	}
 	links := map[string]string{"bin/toold": toold}
-	for _, name := range []string{"go.mod", "go.sum", "build", "proto", "examples"} {
+	for _, name := range []string{"go.mod", "go.sum", "build", "proto", "examples", "test"} {
 		links[name] = filepath.Join(root, name)
 	}
 	for name, target := range links {
@@ -153,10 +154,15 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	defer stop()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir, cmd.Env = p.dir, append(environment(), p.environ...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = cmd.Cancel() // ends what the blocks started in the background; an error means that nothing is left
+	}
 	outputs := strings.Split(stdout.String(), mark)
 	if err != nil {
 		at := min(len(outputs), len(blocks)) - 1

@@ -21,6 +21,10 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 		readme:                      {{"bin/toold call grep", found}, {"bin/toold inbox", "workspace-was-here.txt"}},
 		tutorials + "first-call.md": {{"echo 'TODO", ""}, {"bin/toold call grep", found}, {"grpcurl", found}, {"go run ./examples/client", found}},
 		tutorials + "approval.md":   {{"bin/toold inbox", "workspace-was-here.txt"}},
+		tutorials + "agent.md": {
+			{"go build", ""}, {"-recording", ""}, {"bin/agent", "water the plants"}, {"kill -9", ""}, {"bin/toold approve", "The plan is in plan.txt.\n"},
+			{"cat workspace/plan.txt", "water the plants\n"},
+		},
 	} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			p := newPlace(t)
@@ -43,14 +47,15 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 // The Go code on these pages is a copy of the examples, which are built and run.
 func TestPagesQuoteTheExamples(t *testing.T) {
 	var code strings.Builder
-	for _, file := range []string{"main.go", "../greet/greet.go", "../protect/protect.go", "../embedded/main.go"} {
+	files := []string{"main.go", "../greet/greet.go", "../protect/protect.go", "../embedded/main.go", "../agent/go/main.go", "../../sdk/go/README.md", "../../sdk/go/example_test.go"}
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		code.Write(text)
 	}
-	for _, page := range []string{readme, tutorials + "first-call.md", tutorials + "gate.md"} {
+	for _, page := range []string{readme, tutorials + "first-call.md", tutorials + "gate.md", tutorials + "agent.md", "../../docs/how-to/move-from-in-process-tools.md"} {
 		blocks := blocksOf(t, page, "go")
 		if len(blocks) == 0 {
 			t.Errorf("%s has no Go", page)

@@ -50,7 +50,7 @@ func show(e *tooldv1.CallEvent) {
 		fmt.Fprintln(os.Stderr, p.GetMessage())
 	}
 	if s := e.GetSuspended().GetSuspension(); s != nil {
-		fmt.Fprintln(os.Stderr, "waits for a person: toold resume", s.GetSuspensionId())
+		fmt.Fprintln(os.Stderr, "waits for a person: toold approve", s.GetSuspensionId())
 	}
 }
 

@@ -27,7 +27,7 @@ def show(event):
     if event.HasField("progress"):
         print(event.progress.message, file=sys.stderr, flush=True)
     if event.HasField("suspended"):
-        print("waits for a person: toold resume", event.suspended.suspension.suspension_id, file=sys.stderr, flush=True)
+        print("waits for a person: toold approve", event.suspended.suspension.suspension_id, file=sys.stderr, flush=True)
 
 
 client = toold.Client(os.environ["TOOLD_ADDRESS"], os.environ.get("TOOLD_TOKEN", ""))

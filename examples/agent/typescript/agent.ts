@@ -15,7 +15,7 @@ function add(...lines: Line[]) {
 
 function show({ event }: CallEvent) {
   if (event.case === "progress") console.error(event.value.message);
-  if (event.case === "suspended") console.error("waits for a person: toold resume", event.value.suspension?.suspensionId);
+  if (event.case === "suspended") console.error("waits for a person: toold approve", event.value.suspension?.suspensionId);
 }
 
 const model = new Anthropic({ baseURL: process.env.MODEL_URL, apiKey: process.env.MODEL_KEY ?? "none" });
