@@ -177,9 +177,9 @@ func (c *Client) Cancel(ctx context.Context, callID, reason string, wait time.Du
 	return r.GetCall(), err
 }
 
-// Resume approves exactly what the call shows, or answers its question. It returns [ErrDigest] when the ticket's digest does not match what
-// the call shows. The decision is stored when Resume returns; the iterator returns the events that follow. Resume fills in the action, the
-// digest and, if empty, the id of d.
+// Resume approves exactly what the call shows, or answers its question. With d.ResultInstead it gives a result in the tool's place, if the
+// ticket allows it. It returns [ErrDigest] when the ticket's digest does not match what the call shows. The decision is
+// stored when Resume returns; the iterator returns the events that follow. Resume fills in the action, the digest and, if empty, the id of d.
 func (c *Client) Resume(ctx context.Context, call *tooldv1.Call, d *tooldv1.Decision) (iter.Seq2[*tooldv1.CallEvent, error], error) {
 	if err := Verify(call); err != nil {
 		return nil, err

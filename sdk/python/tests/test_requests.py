@@ -1,5 +1,6 @@
 """Tests of errors, retries and the check of the version, against a server of this process."""
 import concurrent.futures
+import json
 import pathlib
 import sys
 import unittest
@@ -8,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import grpc  # noqa: E402
 
-from toold import Client, TooldError, Worker, aio, reasons  # noqa: E402
+from toold import Client, TooldError, Worker, aio, digest, reasons  # noqa: E402
 from toold.v1 import admin_service_pb2 as admin  # noqa: E402
 from toold.v1 import call_service_pb2 as pb  # noqa: E402
 from toold.v1 import rpc_error_details_pb2 as details  # noqa: E402
@@ -25,16 +26,22 @@ def refusal(code, message, **parts):
 
 
 class Daemon(grpc.GenericRpcHandler):
-    """Answers GetInfo with a version, and each GetCall with the next refusal, or a call."""
+    """Answers GetInfo with a version, each GetCall with the next refusal, or a call, and each decision with no events."""
 
     def __init__(self, version="1.0.0"):
-        self.version, self.refusals, self.asked = version, [], []
+        self.version, self.refusals, self.asked, self.decisions = version, [], [], []
 
     def service(self, details):
         self.asked.append(details.method.rpartition("/")[2])
         if details.method == "/toold.v1.AdminService/GetInfo" and self.version is not None:
             return grpc.unary_unary_rpc_method_handler(lambda *_: admin.GetInfoResponse(version=self.version).SerializeToString())
+        if details.method == "/toold.v1.CallService/ResumeTool":
+            return grpc.unary_stream_rpc_method_handler(self.resume)
         return grpc.unary_unary_rpc_method_handler(self.get) if details.method == "/toold.v1.CallService/GetCall" else None
+
+    def resume(self, request, _):
+        self.decisions.append(pb.ResumeToolRequest.FromString(request).decision)
+        return iter(())
 
     def get(self, _, context):
         if self.refusals:
@@ -122,6 +129,22 @@ class Requests(unittest.TestCase):
             client.get("c1")
         with self.assertRaises(reasons.NotToold):
             Worker("pool", address=self.address).run()
+
+    def test_a_result_in_the_tools_place(self):
+        daemon = Daemon("unknown")
+        client = self.serve(daemon)
+        call = pb.GetCallResponse().call
+        call.call_id, call.effective_arguments, call.suspension.suspension_id = "c1", "{}", "s-1"
+        call.suspension.expires_at.seconds = 1
+        call.suspension.digest = digest.of_call(call)
+        list(client.resume(call, result_instead={"data": {"paid": True}, "message": "Paid by hand."}))
+        list(client.resume(call, result_instead={"message": "closed", "error": True}))
+        with self.assertRaises(ValueError):
+            client.resume(call, result_instead={"text": "Paid by hand."})
+        paid, closed = (d.result_instead for d in daemon.decisions)
+        self.assertEqual((json.loads(paid.data), paid.message, paid.error), ({"paid": True}, "Paid by hand.", False))
+        self.assertEqual((closed.data, closed.message, closed.error), ("", "closed", True))
+        self.assertEqual((daemon.decisions[0].expected_digest, daemon.decisions[0].result), (call.suspension.digest, ""))
 
     def test_bad_arguments(self):
         client = self.serve(Daemon("unknown"))

@@ -166,11 +166,16 @@ class Client:
             raise DigestMismatch(f"the question of {call.call_id} is for something else than it shows")
 
     async def resume(self, call: calls.Call, result: Any = None, *, arguments: Any = None, reason: str = "", wait_for_decision: bool = False,
-                     decision_id: str = "", timeout: float | None = None) -> AsyncGenerator[event.CallEvent, None]:
+                     decision_id: str = "", result_instead: Mapping[str, Any] | None = None,
+                     timeout: float | None = None) -> AsyncGenerator[event.CallEvent, None]:
         self.verify(call)
+        instead = None
+        if result_instead is not None:
+            fields: dict[str, Any] = {**result_instead, "data": _json(result_instead.get("data"))}
+            instead = suspension.ResultInstead(**fields)
         return await self._decide(call, wait_for_decision, timeout, suspension.Decision(
             decision_id=decision_id or str(uuid.uuid4()), action=suspension.DECISION_ACTION_RESUME, result=_json(result),
-            arguments=_json(arguments), reason=reason, expected_digest=call.suspension.digest))
+            arguments=_json(arguments), reason=reason, expected_digest=call.suspension.digest, result_instead=instead))
 
     async def decline(self, call: calls.Call, reason: str = "", *, decision_id: str = "",
                       timeout: float | None = None) -> AsyncGenerator[event.CallEvent, None]:

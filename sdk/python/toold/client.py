@@ -8,7 +8,7 @@ twice. Methods raise a TooldError. `timeout` is the time limit of a method with 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -103,11 +103,15 @@ class Client:
         return iterate(self._inner.inbox(poll=poll, timeout=timeout, **filter))
 
     def resume(self, call: calls.Call, result: Any = None, *, arguments: Any = None, reason: str = "", wait_for_decision: bool = False,
-               decision_id: str = "", timeout: float | None = None) -> Iterator[event.CallEvent]:
+               decision_id: str = "", result_instead: Mapping[str, Any] | None = None, timeout: float | None = None) -> Iterator[event.CallEvent]:
         """Approves exactly what the call shows, or answers its question with `result`. Returns an iterator over the events that follow. It raises
-        DigestMismatch when the digest of the question does not match the call."""
+        DigestMismatch when the digest of the question does not match the call.
+
+        `result_instead`, with the keys `data`, `message` and `error`, becomes the result of the call, and the tool does not run. The ticket must
+        give this right. With `error`, which needs a message, the call fails."""
         return iterate(run_now(self._inner.resume(
-            call, result, arguments=arguments, reason=reason, wait_for_decision=wait_for_decision, decision_id=decision_id, timeout=timeout)))
+            call, result, arguments=arguments, reason=reason, wait_for_decision=wait_for_decision, decision_id=decision_id,
+            result_instead=result_instead, timeout=timeout)))
 
     def decline(self, call: calls.Call, reason: str = "", *, decision_id: str = "", timeout: float | None = None) -> Iterator[event.CallEvent]:
         """Declines the open question of a call. Returns an iterator over the events that follow."""
