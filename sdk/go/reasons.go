@@ -4,195 +4,197 @@ package toold
 
 // The reasons of the daemon and of this package.
 const (
-	ReasonActionCorrupt      Reason = "ACTION_CORRUPT"
-	ReasonAlreadyDecided     Reason = "ALREADY_DECIDED"
-	ReasonAlreadyVoted       Reason = "ALREADY_VOTED"
-	ReasonAnswerInvalid      Reason = "ANSWER_INVALID"
-	ReasonArtifactElsewhere  Reason = "ARTIFACT_ELSEWHERE"
-	ReasonArtifactNotFound   Reason = "ARTIFACT_NOT_FOUND"
-	ReasonBackupFailed       Reason = "BACKUP_FAILED"
-	ReasonBatchCorrupt       Reason = "BATCH_CORRUPT"
-	ReasonBatchExpired       Reason = "BATCH_EXPIRED"
-	ReasonBatchIDReused      Reason = "BATCH_ID_REUSED"
-	ReasonBatchNotFound      Reason = "BATCH_NOT_FOUND"
-	ReasonCallCorrupt        Reason = "CALL_CORRUPT"
-	ReasonCallExpired        Reason = "CALL_EXPIRED"
-	ReasonCallHeld           Reason = "CALL_HELD"
-	ReasonCallIDReused       Reason = "CALL_ID_REUSED"
-	ReasonCallNotEnded       Reason = "CALL_NOT_ENDED"
-	ReasonCallNotFound       Reason = "CALL_NOT_FOUND"
-	ReasonCallPurged         Reason = "CALL_PURGED"
-	ReasonConfigInvalid      Reason = "CONFIG_INVALID"
-	ReasonCursorOutOfRange   Reason = "CURSOR_OUT_OF_RANGE"
-	ReasonDeadLetterNotFound Reason = "DEAD_LETTER_NOT_FOUND"
-	ReasonDecisionIDReused   Reason = "DECISION_ID_REUSED"
-	ReasonDelegateRequired   Reason = "DELEGATE_REQUIRED"
-	ReasonDigestMismatch     Reason = "DIGEST_MISMATCH"
-	ReasonDocumentBroken     Reason = "DOCUMENT_BROKEN"
-	ReasonDocumentCorrupt    Reason = "DOCUMENT_CORRUPT"
-	ReasonDocumentNotFound   Reason = "DOCUMENT_NOT_FOUND"
-	ReasonDocumentRange      Reason = "DOCUMENT_RANGE"
-	ReasonDocumentScope      Reason = "DOCUMENT_SCOPE"
-	ReasonDocumentType       Reason = "DOCUMENT_TYPE"
-	ReasonDraining           Reason = "DRAINING"
-	ReasonFourEyes           Reason = "FOUR_EYES"
-	ReasonInputEnded         Reason = "INPUT_ENDED"
-	ReasonInputFull          Reason = "INPUT_FULL"
-	ReasonInputGap           Reason = "INPUT_GAP"
-	ReasonInternal           Reason = "INTERNAL"
-	ReasonInvalidField       Reason = "INVALID_FIELD"
-	ReasonJournalBusy        Reason = "JOURNAL_BUSY"
-	ReasonJournalFailed      Reason = "JOURNAL_FAILED"
-	ReasonMethodNotAllowed   Reason = "METHOD_NOT_ALLOWED"
-	ReasonModeNotAllowed     Reason = "MODE_NOT_ALLOWED"
-	ReasonNamespaceDocuments Reason = "NAMESPACE_DOCUMENTS"
-	ReasonNotAnApprover      Reason = "NOT_AN_APPROVER"
-	ReasonNotRunning         Reason = "NOT_RUNNING"
-	ReasonNotYourCall        Reason = "NOT_YOUR_CALL"
-	ReasonNotYourRun         Reason = "NOT_YOUR_RUN"
-	ReasonNotYourThread      Reason = "NOT_YOUR_THREAD"
-	ReasonNoInput            Reason = "NO_INPUT"
-	ReasonNoModes            Reason = "NO_MODES"
-	ReasonNoOperation        Reason = "NO_OPERATION"
-	ReasonNoOperationYet     Reason = "NO_OPERATION_YET"
-	ReasonNoSignals          Reason = "NO_SIGNALS"
-	ReasonNoWorkers          Reason = "NO_WORKERS"
-	ReasonOffsetOutOfRange   Reason = "OFFSET_OUT_OF_RANGE"
-	ReasonOperatorRequired   Reason = "OPERATOR_REQUIRED"
-	ReasonOtherAttempt       Reason = "OTHER_ATTEMPT"
-	ReasonPeerNotAllowed     Reason = "PEER_NOT_ALLOWED"
-	ReasonQueueFull          Reason = "QUEUE_FULL"
-	ReasonResizeFailed       Reason = "RESIZE_FAILED"
-	ReasonRetryOfInvalid     Reason = "RETRY_OF_INVALID"
-	ReasonRetryOfNotFound    Reason = "RETRY_OF_NOT_FOUND"
-	ReasonRevisionMismatch   Reason = "REVISION_MISMATCH"
-	ReasonRoleRequired       Reason = "ROLE_REQUIRED"
-	ReasonRulesFull          Reason = "RULES_FULL"
-	ReasonRuleNotFound       Reason = "RULE_NOT_FOUND"
-	ReasonRunBlocked         Reason = "RUN_BLOCKED"
-	ReasonRunEnded           Reason = "RUN_ENDED"
-	ReasonRunNotFound        Reason = "RUN_NOT_FOUND"
-	ReasonScopeFull          Reason = "SCOPE_FULL"
-	ReasonSignalFailed       Reason = "SIGNAL_FAILED"
-	ReasonStandby            Reason = "STANDBY"
-	ReasonStorageFull        Reason = "STORAGE_FULL"
-	ReasonStorageQuota       Reason = "STORAGE_QUOTA"
-	ReasonSuspensionExpired  Reason = "SUSPENSION_EXPIRED"
-	ReasonSuspensionNotFound Reason = "SUSPENSION_NOT_FOUND"
-	ReasonThreadNotFound     Reason = "THREAD_NOT_FOUND"
-	ReasonTokenExpired       Reason = "TOKEN_EXPIRED"
-	ReasonTokenInvalid       Reason = "TOKEN_INVALID"
-	ReasonTokenRequired      Reason = "TOKEN_REQUIRED"
-	ReasonToolChanged        Reason = "TOOL_CHANGED"
-	ReasonToolGone           Reason = "TOOL_GONE"
-	ReasonToolNotFound       Reason = "TOOL_NOT_FOUND"
-	ReasonToolNotQuarantined Reason = "TOOL_NOT_QUARANTINED"
-	ReasonTooManyItems       Reason = "TOO_MANY_ITEMS"
-	ReasonTooManyWatchers    Reason = "TOO_MANY_WATCHERS"
-	ReasonTooManyWorkers     Reason = "TOO_MANY_WORKERS"
-	ReasonTurnExpired        Reason = "TURN_EXPIRED"
-	ReasonTurnIDReused       Reason = "TURN_ID_REUSED"
-	ReasonTurnNotFound       Reason = "TURN_NOT_FOUND"
-	ReasonWatcherLagged      Reason = "WATCHER_LAGGED"
-	ReasonWorkerLagged       Reason = "WORKER_LAGGED"
-	ReasonWorkerSilent       Reason = "WORKER_SILENT"
-	ReasonNotToold           Reason = "NOT_TOOLD"
-	ReasonVersionMismatch    Reason = "VERSION_MISMATCH"
+	ReasonActionCorrupt           Reason = "ACTION_CORRUPT"
+	ReasonAlreadyDecided          Reason = "ALREADY_DECIDED"
+	ReasonAlreadyVoted            Reason = "ALREADY_VOTED"
+	ReasonAnswerInvalid           Reason = "ANSWER_INVALID"
+	ReasonArtifactElsewhere       Reason = "ARTIFACT_ELSEWHERE"
+	ReasonArtifactNotFound        Reason = "ARTIFACT_NOT_FOUND"
+	ReasonBackupFailed            Reason = "BACKUP_FAILED"
+	ReasonBatchCorrupt            Reason = "BATCH_CORRUPT"
+	ReasonBatchExpired            Reason = "BATCH_EXPIRED"
+	ReasonBatchIDReused           Reason = "BATCH_ID_REUSED"
+	ReasonBatchNotFound           Reason = "BATCH_NOT_FOUND"
+	ReasonCallCorrupt             Reason = "CALL_CORRUPT"
+	ReasonCallExpired             Reason = "CALL_EXPIRED"
+	ReasonCallHeld                Reason = "CALL_HELD"
+	ReasonCallIDReused            Reason = "CALL_ID_REUSED"
+	ReasonCallNotEnded            Reason = "CALL_NOT_ENDED"
+	ReasonCallNotFound            Reason = "CALL_NOT_FOUND"
+	ReasonCallPurged              Reason = "CALL_PURGED"
+	ReasonConfigInvalid           Reason = "CONFIG_INVALID"
+	ReasonCursorOutOfRange        Reason = "CURSOR_OUT_OF_RANGE"
+	ReasonDeadLetterNotFound      Reason = "DEAD_LETTER_NOT_FOUND"
+	ReasonDecisionIDReused        Reason = "DECISION_ID_REUSED"
+	ReasonDelegateRequired        Reason = "DELEGATE_REQUIRED"
+	ReasonDigestMismatch          Reason = "DIGEST_MISMATCH"
+	ReasonDocumentBroken          Reason = "DOCUMENT_BROKEN"
+	ReasonDocumentCorrupt         Reason = "DOCUMENT_CORRUPT"
+	ReasonDocumentNotFound        Reason = "DOCUMENT_NOT_FOUND"
+	ReasonDocumentRange           Reason = "DOCUMENT_RANGE"
+	ReasonDocumentScope           Reason = "DOCUMENT_SCOPE"
+	ReasonDocumentType            Reason = "DOCUMENT_TYPE"
+	ReasonDraining                Reason = "DRAINING"
+	ReasonFourEyes                Reason = "FOUR_EYES"
+	ReasonInputEnded              Reason = "INPUT_ENDED"
+	ReasonInputFull               Reason = "INPUT_FULL"
+	ReasonInputGap                Reason = "INPUT_GAP"
+	ReasonInternal                Reason = "INTERNAL"
+	ReasonInvalidField            Reason = "INVALID_FIELD"
+	ReasonJournalBusy             Reason = "JOURNAL_BUSY"
+	ReasonJournalFailed           Reason = "JOURNAL_FAILED"
+	ReasonMethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
+	ReasonModeNotAllowed          Reason = "MODE_NOT_ALLOWED"
+	ReasonNamespaceDocuments      Reason = "NAMESPACE_DOCUMENTS"
+	ReasonNotAnApprover           Reason = "NOT_AN_APPROVER"
+	ReasonNotRunning              Reason = "NOT_RUNNING"
+	ReasonNotYourCall             Reason = "NOT_YOUR_CALL"
+	ReasonNotYourRun              Reason = "NOT_YOUR_RUN"
+	ReasonNotYourThread           Reason = "NOT_YOUR_THREAD"
+	ReasonNoInput                 Reason = "NO_INPUT"
+	ReasonNoModes                 Reason = "NO_MODES"
+	ReasonNoOperation             Reason = "NO_OPERATION"
+	ReasonNoOperationYet          Reason = "NO_OPERATION_YET"
+	ReasonNoSignals               Reason = "NO_SIGNALS"
+	ReasonNoWorkers               Reason = "NO_WORKERS"
+	ReasonOffsetOutOfRange        Reason = "OFFSET_OUT_OF_RANGE"
+	ReasonOperatorRequired        Reason = "OPERATOR_REQUIRED"
+	ReasonOtherAttempt            Reason = "OTHER_ATTEMPT"
+	ReasonPeerNotAllowed          Reason = "PEER_NOT_ALLOWED"
+	ReasonQueueFull               Reason = "QUEUE_FULL"
+	ReasonResizeFailed            Reason = "RESIZE_FAILED"
+	ReasonResultInsteadNotAllowed Reason = "RESULT_INSTEAD_NOT_ALLOWED"
+	ReasonRetryOfInvalid          Reason = "RETRY_OF_INVALID"
+	ReasonRetryOfNotFound         Reason = "RETRY_OF_NOT_FOUND"
+	ReasonRevisionMismatch        Reason = "REVISION_MISMATCH"
+	ReasonRoleRequired            Reason = "ROLE_REQUIRED"
+	ReasonRulesFull               Reason = "RULES_FULL"
+	ReasonRuleNotFound            Reason = "RULE_NOT_FOUND"
+	ReasonRunBlocked              Reason = "RUN_BLOCKED"
+	ReasonRunEnded                Reason = "RUN_ENDED"
+	ReasonRunNotFound             Reason = "RUN_NOT_FOUND"
+	ReasonScopeFull               Reason = "SCOPE_FULL"
+	ReasonSignalFailed            Reason = "SIGNAL_FAILED"
+	ReasonStandby                 Reason = "STANDBY"
+	ReasonStorageFull             Reason = "STORAGE_FULL"
+	ReasonStorageQuota            Reason = "STORAGE_QUOTA"
+	ReasonSuspensionExpired       Reason = "SUSPENSION_EXPIRED"
+	ReasonSuspensionNotFound      Reason = "SUSPENSION_NOT_FOUND"
+	ReasonThreadNotFound          Reason = "THREAD_NOT_FOUND"
+	ReasonTokenExpired            Reason = "TOKEN_EXPIRED"
+	ReasonTokenInvalid            Reason = "TOKEN_INVALID"
+	ReasonTokenRequired           Reason = "TOKEN_REQUIRED"
+	ReasonToolChanged             Reason = "TOOL_CHANGED"
+	ReasonToolGone                Reason = "TOOL_GONE"
+	ReasonToolNotFound            Reason = "TOOL_NOT_FOUND"
+	ReasonToolNotQuarantined      Reason = "TOOL_NOT_QUARANTINED"
+	ReasonTooManyItems            Reason = "TOO_MANY_ITEMS"
+	ReasonTooManyWatchers         Reason = "TOO_MANY_WATCHERS"
+	ReasonTooManyWorkers          Reason = "TOO_MANY_WORKERS"
+	ReasonTurnExpired             Reason = "TURN_EXPIRED"
+	ReasonTurnIDReused            Reason = "TURN_ID_REUSED"
+	ReasonTurnNotFound            Reason = "TURN_NOT_FOUND"
+	ReasonWatcherLagged           Reason = "WATCHER_LAGGED"
+	ReasonWorkerLagged            Reason = "WORKER_LAGGED"
+	ReasonWorkerSilent            Reason = "WORKER_SILENT"
+	ReasonNotToold                Reason = "NOT_TOOLD"
+	ReasonVersionMismatch         Reason = "VERSION_MISMATCH"
 )
 
 var hints = map[Reason]string{
-	ReasonActionCorrupt:      "Run `toold salvage`, and restore what is damaged from a backup.",
-	ReasonAlreadyDecided:     "Read the call: another decision won, and the metadata names it.",
-	ReasonAlreadyVoted:       "Let another approver vote.",
-	ReasonAnswerInvalid:      "Send an answer that matches the ticket's `response_schema`; the question stays open.",
-	ReasonArtifactElsewhere:  "Ask the daemon on the machine that wrote the artifact.",
-	ReasonArtifactNotFound:   "Use a name of `result.artifacts` of the call.",
-	ReasonBackupFailed:       "Correct what the message says, and back up again.",
-	ReasonBatchCorrupt:       "Run `toold salvage`, and send the calls in a new batch if they are still wanted.",
-	ReasonBatchExpired:       "Use a new batch_id.",
-	ReasonBatchIDReused:      "Use a new batch_id for other calls; repeat a request only with the same content.",
-	ReasonBatchNotFound:      "Check the batch_id, and that the same principal started the batch.",
-	ReasonCallCorrupt:        "Run `toold salvage`; other calls are not affected.",
-	ReasonCallExpired:        "Use a new call_id.",
-	ReasonCallHeld:           "Let an operator release or end the call with `toold release`.",
-	ReasonCallIDReused:       "Use a new call_id for another call; repeat a request only with the same content.",
-	ReasonCallNotEnded:       "End the call first with CancelCall.",
-	ReasonCallNotFound:       "Check the call_id; ListCalls lists the calls that this principal sees.",
-	ReasonCallPurged:         "Use a new call_id: the content of this call was erased.",
-	ReasonConfigInvalid:      "Correct the file at the position that the message names, and reload.",
-	ReasonCursorOutOfRange:   "Watch again without a cursor: the daemon has lost the events of this cursor, or another daemon made it.",
-	ReasonDeadLetterNotFound: "Check the id; `toold documents dead-letters` lists them.",
-	ReasonDecisionIDReused:   "Use a new decision_id for another decision.",
-	ReasonDelegateRequired:   "Use a principal with the role delegate, or leave `on_behalf_of` empty.",
-	ReasonDigestMismatch:     "Read the call again, and decide about what it shows now.",
-	ReasonDocumentBroken:     "Replace the document with a set command: what is stored is damaged.",
-	ReasonDocumentCorrupt:    "Store the document again.",
-	ReasonDocumentNotFound:   "Check the key and the scope; ListDocuments lists the documents.",
-	ReasonDocumentRange:      "Add a smaller number: the exact sum would be too long.",
-	ReasonDocumentScope:      "Use a scope in which this principal may write.",
-	ReasonDocumentType:       "Add only to numbers, and append only to arrays.",
-	ReasonDraining:           "Send the request again when the next daemon runs.",
-	ReasonFourEyes:           "Let a person decide who did not request the call.",
-	ReasonInputEnded:         "Send no more input: the end of the input was already sent.",
-	ReasonInputFull:          "Send the same input again later.",
-	ReasonInputGap:           "Continue at the position in the metadata.",
-	ReasonInternal:           "Give the id in the message to the operator, whose log has the detail.",
-	ReasonInvalidField:       "Correct the fields that the error names.",
-	ReasonJournalBusy:        "Send the request again.",
-	ReasonJournalFailed:      "Send the request again when the daemon has restarted; its log says why it stops.",
-	ReasonMethodNotAllowed:   "Use a method of the API.",
-	ReasonModeNotAllowed:     "Choose a mode that the operator's rules allow to this principal.",
-	ReasonNamespaceDocuments: "Use a principal with the role operator to change documents of the namespace.",
-	ReasonNotAnApprover:      "Let a principal with one of the roles decide that the ticket names.",
-	ReasonNotRunning:         "Send input while the call runs.",
-	ReasonNotYourCall:        "Use the principal that started the call, or an operator.",
-	ReasonNotYourRun:         "Use a new run_id, or the principal that started the run.",
-	ReasonNotYourThread:      "Use a new thread_id, or the principal that started the thread.",
-	ReasonNoInput:            "Send no input: the tool takes none.",
-	ReasonNoModes:            "Enable the plugin `permission` to use modes.",
-	ReasonNoOperation:        "Do nothing: the operation has ended.",
-	ReasonNoOperationYet:     "Send the request again.",
-	ReasonNoSignals:          "Cancel the call instead.",
-	ReasonNoWorkers:          "Allow workers in the configuration of the daemon.",
-	ReasonOffsetOutOfRange:   "Read from a smaller offset.",
-	ReasonOperatorRequired:   "Let an operator decide, or remember the answer for a smaller scope.",
-	ReasonOtherAttempt:       "Read the call, and send the input for its current attempt.",
-	ReasonPeerNotAllowed:     "Send a token, or let the operator allow this local user.",
-	ReasonQueueFull:          "Send the request again later, and run fewer calls at once.",
-	ReasonResizeFailed:       "Read the message: the terminal of the call did not take the size.",
-	ReasonRetryOfInvalid:     "Retry only a call that ended as FAILED or CANCELLED, with the same tool.",
-	ReasonRetryOfNotFound:    "Check `retry_of`; only the caller of a call may retry it.",
-	ReasonRevisionMismatch:   "Read the document again, and repeat the change on its new revision.",
-	ReasonRoleRequired:       "Use a token with one of the roles that the message names.",
-	ReasonRulesFull:          "Revoke a remembered rule.",
-	ReasonRuleNotFound:       "Check the id; ListRules lists the rules in force.",
-	ReasonRunBlocked:         "Stop the run: a gate blocked it. EndRun lets the next call start it again.",
-	ReasonRunEnded:           "Use a new run_id.",
-	ReasonRunNotFound:        "Check the run_id, and that this principal sees the run.",
-	ReasonScopeFull:          "Delete documents of the scope.",
-	ReasonSignalFailed:       "Read the message: the signal did not reach the processes of the call.",
-	ReasonStandby:            "Send the request to the daemon that owns the store, or again later.",
-	ReasonStorageFull:        "Free space on the disk of the journal, then send the request again.",
-	ReasonStorageQuota:       "Remove old calls of the namespace, or raise its limit.",
-	ReasonSuspensionExpired:  "Start a new call: nobody answered the question in time.",
-	ReasonSuspensionNotFound: "List the calls that wait; the question was answered, or is another principal's.",
-	ReasonThreadNotFound:     "Check the thread_id, and that this principal sees the thread.",
-	ReasonTokenExpired:       "Use a new token.",
-	ReasonTokenInvalid:       "Use a token of this daemon; `toold token` shows the daemon's own.",
-	ReasonTokenRequired:      "Send a token; `toold token` shows the daemon's own.",
-	ReasonToolChanged:        "Answer happened or give_up: the tool has changed and cannot run again.",
-	ReasonToolGone:           "Decline the call: its tool no longer exists.",
-	ReasonToolNotFound:       "Check the tool id; ListTools lists the tools that this principal sees.",
-	ReasonToolNotQuarantined: "Check the tool id; ListQuarantinedTools lists what is in quarantine.",
-	ReasonTooManyItems:       "Wait until items of the session have ended, or open another session.",
-	ReasonTooManyWatchers:    "End other watches of this principal, or watch a run instead of its calls.",
-	ReasonTooManyWorkers:     "Run fewer workers, or raise the limit of the daemon.",
-	ReasonTurnExpired:        "Send the model's message with a new turn_id, if its calls should run again.",
-	ReasonTurnIDReused:       "Use a new random turn_id for each response of a model; repeat a turn only with the same response.",
-	ReasonTurnNotFound:       "Check the turn_id; a response without calls for toold is not stored.",
-	ReasonWatcherLagged:      "Watch again from the cursor in the metadata, and read faster.",
-	ReasonWorkerLagged:       "Connect the worker again; it did not read its messages.",
-	ReasonWorkerSilent:       "Register the tools directly after the worker has connected.",
-	ReasonNotToold:           "Check the address: the server there is not toold.",
-	ReasonVersionMismatch:    "Upgrade the daemon or the package, as the message says.",
+	ReasonActionCorrupt:           "Run `toold salvage`, and restore what is damaged from a backup.",
+	ReasonAlreadyDecided:          "Read the call: another decision won, and the metadata names it.",
+	ReasonAlreadyVoted:            "Let another approver vote.",
+	ReasonAnswerInvalid:           "Send an answer that matches the ticket's `response_schema`; the question stays open.",
+	ReasonArtifactElsewhere:       "Ask the daemon on the machine that wrote the artifact.",
+	ReasonArtifactNotFound:        "Use a name of `result.artifacts` of the call.",
+	ReasonBackupFailed:            "Correct what the message says, and back up again.",
+	ReasonBatchCorrupt:            "Run `toold salvage`, and send the calls in a new batch if they are still wanted.",
+	ReasonBatchExpired:            "Use a new batch_id.",
+	ReasonBatchIDReused:           "Use a new batch_id for other calls; repeat a request only with the same content.",
+	ReasonBatchNotFound:           "Check the batch_id, and that the same principal started the batch.",
+	ReasonCallCorrupt:             "Run `toold salvage`; other calls are not affected.",
+	ReasonCallExpired:             "Use a new call_id.",
+	ReasonCallHeld:                "Let an operator release or end the call with `toold release`.",
+	ReasonCallIDReused:            "Use a new call_id for another call; repeat a request only with the same content.",
+	ReasonCallNotEnded:            "End the call first with CancelCall.",
+	ReasonCallNotFound:            "Check the call_id; ListCalls lists the calls that this principal sees.",
+	ReasonCallPurged:              "Use a new call_id: the content of this call was erased.",
+	ReasonConfigInvalid:           "Correct the file at the position that the message names, and reload.",
+	ReasonCursorOutOfRange:        "Watch again without a cursor: the daemon has lost the events of this cursor, or another daemon made it.",
+	ReasonDeadLetterNotFound:      "Check the id; `toold documents dead-letters` lists them.",
+	ReasonDecisionIDReused:        "Use a new decision_id for another decision.",
+	ReasonDelegateRequired:        "Use a principal with the role delegate, or leave `on_behalf_of` empty.",
+	ReasonDigestMismatch:          "Read the call again, and decide about what it shows now.",
+	ReasonDocumentBroken:          "Replace the document with a set command: what is stored is damaged.",
+	ReasonDocumentCorrupt:         "Store the document again.",
+	ReasonDocumentNotFound:        "Check the key and the scope; ListDocuments lists the documents.",
+	ReasonDocumentRange:           "Add a smaller number: the exact sum would be too long.",
+	ReasonDocumentScope:           "Use a scope in which this principal may write.",
+	ReasonDocumentType:            "Add only to numbers, and append only to arrays.",
+	ReasonDraining:                "Send the request again when the next daemon runs.",
+	ReasonFourEyes:                "Let a person decide who did not request the call.",
+	ReasonInputEnded:              "Send no more input: the end of the input was already sent.",
+	ReasonInputFull:               "Send the same input again later.",
+	ReasonInputGap:                "Continue at the position in the metadata.",
+	ReasonInternal:                "Give the id in the message to the operator, whose log has the detail.",
+	ReasonInvalidField:            "Correct the fields that the error names.",
+	ReasonJournalBusy:             "Send the request again.",
+	ReasonJournalFailed:           "Send the request again when the daemon has restarted; its log says why it stops.",
+	ReasonMethodNotAllowed:        "Use a method of the API.",
+	ReasonModeNotAllowed:          "Choose a mode that the operator's rules allow to this principal.",
+	ReasonNamespaceDocuments:      "Use a principal with the role operator to change documents of the namespace.",
+	ReasonNotAnApprover:           "Let a principal with one of the roles decide that the ticket names.",
+	ReasonNotRunning:              "Send input while the call runs.",
+	ReasonNotYourCall:             "Use the principal that started the call, or an operator.",
+	ReasonNotYourRun:              "Use a new run_id, or the principal that started the run.",
+	ReasonNotYourThread:           "Use a new thread_id, or the principal that started the thread.",
+	ReasonNoInput:                 "Send no input: the tool takes none.",
+	ReasonNoModes:                 "Enable the plugin `permission` to use modes.",
+	ReasonNoOperation:             "Do nothing: the operation has ended.",
+	ReasonNoOperationYet:          "Send the request again.",
+	ReasonNoSignals:               "Cancel the call instead.",
+	ReasonNoWorkers:               "Allow workers in the configuration of the daemon.",
+	ReasonOffsetOutOfRange:        "Read from a smaller offset.",
+	ReasonOperatorRequired:        "Let an operator decide, or remember the answer for a smaller scope.",
+	ReasonOtherAttempt:            "Read the call, and send the input for its current attempt.",
+	ReasonPeerNotAllowed:          "Send a token, or let the operator allow this local user.",
+	ReasonQueueFull:               "Send the request again later, and run fewer calls at once.",
+	ReasonResizeFailed:            "Read the message: the terminal of the call did not take the size.",
+	ReasonResultInsteadNotAllowed: "Approve or decline the call: its ticket gives no right to answer in the tool's place.",
+	ReasonRetryOfInvalid:          "Retry only a call that ended as FAILED or CANCELLED, with the same tool.",
+	ReasonRetryOfNotFound:         "Check `retry_of`; only the caller of a call may retry it.",
+	ReasonRevisionMismatch:        "Read the document again, and repeat the change on its new revision.",
+	ReasonRoleRequired:            "Use a token with one of the roles that the message names.",
+	ReasonRulesFull:               "Revoke a remembered rule.",
+	ReasonRuleNotFound:            "Check the id; ListRules lists the rules in force.",
+	ReasonRunBlocked:              "Stop the run: a gate blocked it. EndRun lets the next call start it again.",
+	ReasonRunEnded:                "Use a new run_id.",
+	ReasonRunNotFound:             "Check the run_id, and that this principal sees the run.",
+	ReasonScopeFull:               "Delete documents of the scope.",
+	ReasonSignalFailed:            "Read the message: the signal did not reach the processes of the call.",
+	ReasonStandby:                 "Send the request to the daemon that owns the store, or again later.",
+	ReasonStorageFull:             "Free space on the disk of the journal, then send the request again.",
+	ReasonStorageQuota:            "Remove old calls of the namespace, or raise its limit.",
+	ReasonSuspensionExpired:       "Start a new call: nobody answered the question in time.",
+	ReasonSuspensionNotFound:      "List the calls that wait; the question was answered, or is another principal's.",
+	ReasonThreadNotFound:          "Check the thread_id, and that this principal sees the thread.",
+	ReasonTokenExpired:            "Use a new token.",
+	ReasonTokenInvalid:            "Use a token of this daemon; `toold token` names the file of the daemon's own.",
+	ReasonTokenRequired:           "Send a token; `toold token` names the file of the daemon's own.",
+	ReasonToolChanged:             "Answer happened or give_up, or without `result_instead`: the tool has changed since.",
+	ReasonToolGone:                "Decline the call: its tool no longer exists.",
+	ReasonToolNotFound:            "Check the tool id; ListTools lists the tools that this principal sees.",
+	ReasonToolNotQuarantined:      "Check the tool id; ListQuarantinedTools lists what is in quarantine.",
+	ReasonTooManyItems:            "Wait until items of the session have ended, or open another session.",
+	ReasonTooManyWatchers:         "End other watches of this principal, or watch a run instead of its calls.",
+	ReasonTooManyWorkers:          "Run fewer workers, or raise the limit of the daemon.",
+	ReasonTurnExpired:             "Send the model's message with a new turn_id, if its calls should run again.",
+	ReasonTurnIDReused:            "Use a new random turn_id for each response of a model; repeat a turn only with the same response.",
+	ReasonTurnNotFound:            "Check the turn_id; a response without calls for toold is not stored.",
+	ReasonWatcherLagged:           "Watch again from the cursor in the metadata, and read faster.",
+	ReasonWorkerLagged:            "Connect the worker again; it did not read its messages.",
+	ReasonWorkerSilent:            "Register the tools directly after the worker has connected.",
+	ReasonNotToold:                "Check the address: the server there is not toold.",
+	ReasonVersionMismatch:         "Upgrade the daemon or the package, as the message says.",
 }
