@@ -14,11 +14,11 @@ import (
 type Operation struct {
 	// ID is the name that the tool gives to the work, at most 1,024 bytes. The engine stores only the ID. A tool stores other data that
 	// Poll needs in the checkpoint.
-	ID string
+	ID string `json:"id"`
 	// PollAfter is the time before each poll. Zero means no polls: a worker completes the work.
-	PollAfter time.Duration
+	PollAfter time.Duration `json:"poll_after,omitempty"`
 	// ExpiresIn is the time after which the call fails with TIMEOUT. Zero means a day. The maximum is 30 days.
-	ExpiresIn time.Duration
+	ExpiresIn time.Duration `json:"expires_in,omitempty"`
 }
 
 // A Poller reports the state of an operation. Poll gets the call of the attempt that started the operation, with its last checkpoint and

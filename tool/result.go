@@ -17,7 +17,8 @@ const (
 	StatusError   ResultStatus = "ERROR"
 )
 
-// A Result is the answer of a tool. Each call has exactly one final Result.
+// A Result is the answer of a tool. Each call has exactly one final Result. Its JSON form has all fields; docs/reference/results.md lists
+// the keys.
 type Result struct {
 	ToolName string       `json:"tool_name,omitempty"` // set by the engine
 	Status   ResultStatus `json:"status"`
@@ -36,11 +37,11 @@ type Result struct {
 	Duration  time.Duration     `json:"duration,omitempty"`  // set by the engine
 
 	// Operation is set, with StatusPending, when the work continues elsewhere.
-	Operation *Operation `json:"-"`
+	Operation *Operation `json:"operation,omitempty"`
 	// Documents are commands that commit with the call. They are dropped when the tool returns an error.
-	Documents []Command `json:"-"`
+	Documents []Command `json:"documents,omitempty"`
 	// Actions are stored with the call and carried out after it. They are dropped when the tool returns an error.
-	Actions []Action `json:"-"`
+	Actions []Action `json:"actions,omitempty"`
 	// Process says how the processes of this call ended. It is for the record, not for the model.
 	Process *ProcessReport `json:"process,omitempty"`
 }
