@@ -35,17 +35,26 @@ func (v *versionCheck) before(ctx context.Context, method string, conn *grpc.Cli
 	if v.done.Load() {
 		return nil
 	}
+	if err := CheckVersion(ctx, conn); err != nil {
+		return err
+	}
+	v.done.Store(true)
+	return nil
+}
+
+// CheckVersion returns an [*Error] when the server is not toold, or has a version that does not serve this module. Clients and workers check
+// it themselves; a program with a connection of its own can do the same.
+func CheckVersion(ctx context.Context, conn grpc.ClientConnInterface) error {
 	info, err := tooldv1.NewAdminServiceClient(conn).GetInfo(ctx, &tooldv1.GetInfoRequest{})
 	if status.Code(err) == codes.Unimplemented {
 		return refusal(codes.Unimplemented, ReasonNotToold, "the server at this address is not toold")
 	}
 	if err != nil {
-		return err
+		return typed(err)
 	}
 	if todo := mismatch(info.GetVersion(), 0); todo != "" {
 		return refusal(codes.FailedPrecondition, ReasonVersionMismatch, fmt.Sprintf("the daemon has version %s, and the module %s has version %s: %s", info.GetVersion(), module, version(), todo))
 	}
-	v.done.Store(true)
 	return nil
 }
 

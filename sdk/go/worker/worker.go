@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	toold "github.com/toold-dev/toold/sdk/go"
 	"github.com/toold-dev/toold/sdk/go/internal/address"
 )
 
@@ -116,7 +117,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer close(w.over)
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		began := time.Now()
-		err := w.connect(ctx, tooldv1.NewWorkerServiceClient(conn))
+		err := w.connect(ctx, conn)
 		switch {
 		case err == nil:
 			return nil
@@ -143,6 +144,9 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // final reports whether the error would recur on every new connection.
 func final(err error) bool {
+	if errors.Is(err, toold.ReasonVersionMismatch) {
+		return true
+	}
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
 		return true
@@ -178,13 +182,18 @@ func (w *Worker) register() *tooldv1.ConnectRequest {
 }
 
 // connect serves over one connection. It returns nil when the worker has drained.
-func (w *Worker) connect(ctx context.Context, client tooldv1.WorkerServiceClient) error {
+func (w *Worker) connect(ctx context.Context, conn *grpc.ClientConn) error {
+	if w.cfg.Token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(w.cfg.Token))
+	}
+	if w.last == "" { // the first connection
+		if err := toold.CheckVersion(ctx, conn); err != nil {
+			return err
+		}
+	}
 	alive, hangUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer hangUp()
-	if w.cfg.Token != "" {
-		alive = metadata.AppendToOutgoingContext(alive, "authorization", "Bearer "+strings.TrimSpace(w.cfg.Token))
-	}
-	stream, err := client.Connect(alive)
+	stream, err := tooldv1.NewWorkerServiceClient(conn).Connect(alive)
 	if err != nil {
 		return err
 	}
