@@ -64,18 +64,21 @@ func (doc *Document) add(field int, texts ...string) {
 
 // Search returns the indices of at most limit documents that match the query, the best first. Equally good documents are in the order of
 // their ids. One source has at most three quarters of the result, unless too few documents of other sources match.
-func Search(query string, docs []*Document, limit int) []int {
+func Search(query string, docs []*Document, limit int) []int { return search(query, docs, nil, limit) }
+
+// search is like [Search], but the result has no document of without.
+func search(query string, docs []*Document, without map[int]bool, limit int) []int {
 	scores := scores(query, docs)
 	var order []int
 	for i, score := range scores {
-		if score > 0 {
+		if score > 0 && !without[i] {
 			order = append(order, i)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Or(cmp.Compare(scores[b], scores[a]), cmp.Compare(docs[a].tool.ID, docs[b].tool.ID))
 	})
-	most := (3*limit + 3) / 4
+	most := max(1, 3*limit/4)
 	taken := map[string]int{}
 	var found, rest []int
 	for _, i := range order {
@@ -95,8 +98,11 @@ func scores(query string, docs []*Document) []float64 {
 	var means [fields]float64
 	for _, doc := range docs {
 		for f, n := range doc.lengths {
-			means[f] += n / float64(len(docs))
+			means[f] += n // exact, so the order of the documents does not matter
 		}
+	}
+	for f := range means {
+		means[f] /= float64(len(docs))
 	}
 	sums, counts := make([]float64, len(docs)), make([]float64, len(docs))
 	for _, word := range queryStems(query) {

@@ -31,7 +31,7 @@ func Select(query string, include []string, docs []*Document, limit int) []int {
 			add(i)
 		}
 	}
-	for _, i := range Search(query, docs, limit) {
+	for _, i := range search(query, docs, chosen, limit-len(chosen)) {
 		add(i)
 	}
 	for _, i := range usual(docs) {
