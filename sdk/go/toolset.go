@@ -102,35 +102,43 @@ func (s *Toolset) Revision() string {
 // Refresh reads the tools again if they have changed, and reports whether they have. Agents call it before each request to the model.
 func (s *Toolset) Refresh(ctx context.Context) (bool, error) {
 	for {
-		first, err := s.page(ctx, "", s.Revision())
+		r := s.request() // the pages of a list need the same request, although the model may find tools meanwhile
+		first, err := s.page(ctx, r)
 		if err != nil || first.GetNotModified() {
 			return false, err
 		}
-		pages := []*tooldv1.ExportToolsResponse{first}
-		for last := first; last.GetNextPageToken() != "" && last.GetRevision() == first.GetRevision(); pages = append(pages, last) {
-			if last, err = s.page(ctx, last.GetNextPageToken(), ""); err != nil {
+		pages, last := []*tooldv1.ExportToolsResponse{first}, first
+		for last.GetNextPageToken() != "" && last.GetRevision() == first.GetRevision() {
+			r.IfRevision, r.PageToken = "", last.GetNextPageToken()
+			if last, err = s.page(ctx, r); err != nil {
 				return false, err
 			}
+			pages = append(pages, last)
 		}
-		if pages[len(pages)-1].GetRevision() == first.GetRevision() {
+		if last.GetRevision() == first.GetRevision() {
 			return true, s.take(pages)
 		}
 		// The tools changed between two pages.
 	}
 }
 
-func (s *Toolset) page(ctx context.Context, token, revision string) (*tooldv1.ExportToolsResponse, error) {
+// request returns the request for the first page, if the list has changed.
+func (s *Toolset) request() *tooldv1.ExportToolsRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	r := &tooldv1.ExportToolsRequest{
-		Format: s.format.tools, Offered: s.offered(), MaxTools: int32(min(s.cfg.MaxTools, 1<<30)), Query: s.cfg.Query, PageToken: token, IfRevision: revision,
+		Format: s.format.tools, Offered: s.offered(), MaxTools: int32(min(s.cfg.MaxTools, 1<<30)), Query: s.cfg.Query, IfRevision: s.revision,
 	}
 	if s.cfg.Strict {
 		r.Format = s.format.strict
 	}
 	if s.cfg.MaxTools > 0 {
-		s.mu.Lock()
 		r.Include = s.found
-		s.mu.Unlock()
 	}
+	return r
+}
+
+func (s *Toolset) page(ctx context.Context, r *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
 	return again(ctx, s.client.patience, func() (*tooldv1.ExportToolsResponse, error) { return s.client.Tools.ExportTools(ctx, r) })
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -80,6 +82,43 @@ func TestToolset(t *testing.T) {
 	}
 	if last := s.requests[len(s.requests)-1]; !slices.Equal(last.GetInclude(), []string{"y", "w", "x"}) {
 		t.Errorf("the export includes %q, want the found tools, the newest first", last.GetInclude())
+	}
+}
+
+// busy is a daemon that runs a turn while a client reads the pages of an export. Like toold, it refuses a page token with other includes.
+type busy struct {
+	changing
+	set    *toold.Toolset
+	failed error
+}
+
+func (s *busy) ExportTools(ctx context.Context, r *tooldv1.ExportToolsRequest) (*tooldv1.ExportToolsResponse, error) {
+	token := strings.Join(r.GetInclude(), ",") + "."
+	switch r.GetPageToken() {
+	case token:
+		return &tooldv1.ExportToolsResponse{Revision: token, Tools: "[]"}, nil
+	case "":
+		if s.set != nil && len(r.GetInclude()) == 0 {
+			_, s.failed = s.set.Turn(&tooldv1.TurnSpec{TurnId: toold.NewTurnID()}).Run(ctx, toold.RunOptions{})
+		}
+		return &tooldv1.ExportToolsResponse{Revision: token, Tools: "[]", NextPageToken: token}, nil
+	}
+	return nil, status.Error(codes.InvalidArgument, "page_token: is not of this filter")
+}
+
+// TestSearchDuringRefresh checks that a search does not disturb a Refresh that runs at the same time, and that the next one has its tools.
+func TestSearchDuringRefresh(t *testing.T) {
+	s := &busy{}
+	c := serve(t, admin(&versioned{}), tools(s), calls(s))
+	set, err := c.Toolset(t.Context(), toold.OpenAI, toold.ToolsetConfig{MaxTools: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.set = set
+	for _, want := range []string{".", "y,w,x."} {
+		if _, err := set.Refresh(t.Context()); err != nil || s.failed != nil || set.Revision() != want {
+			t.Errorf("Refresh: %v; the turn: %v; the revision is %q, want %q", err, s.failed, set.Revision(), want)
+		}
 	}
 }
 

@@ -4,16 +4,23 @@ import json
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import grpc  # noqa: E402
 
 from toold import Client, TooldError, Worker, aio, digest, reasons  # noqa: E402
+from toold._rpc import run  # noqa: E402
+from toold.turns import Export, Reader  # noqa: E402
 from toold.v1 import admin_service_pb2 as admin  # noqa: E402
 from toold.v1 import call_service_pb2 as pb  # noqa: E402
+from toold.v1 import event_pb2 as event  # noqa: E402
+from toold.v1 import result_pb2 as results  # noqa: E402
 from toold.v1 import rpc_error_details_pb2 as details  # noqa: E402
 from toold.v1 import rpc_status_pb2 as status  # noqa: E402
+from toold.v1 import tool_service_pb2 as tools  # noqa: E402
+from toold.v1 import turn_pb2 as turn  # noqa: E402
 from toold.version import mismatch  # noqa: E402
 
 
@@ -159,6 +166,35 @@ class Requests(unittest.TestCase):
             toolset.turn({}, turn_id="")
         with self.assertRaisesRegex(TypeError, "give its JSON text"):
             toolset.turn(object(), turn_id="t" * 16)
+
+    def test_search(self):
+        """The next export includes the tools that a call of tool_search found. A search during a refresh does not change its pages."""
+        export = Export("openai", max_tools=9)
+        reader, answers = Reader(export), []
+
+        def search(*found):
+            reader.read(event.Frame(turn_started=turn.TurnStarted(calls=[turn.TurnCall(call_id="s", tool="tool_search"), turn.TurnCall(call_id="o")])))
+            for call_id, data in found:
+                reader.read(event.Frame(events=[event.CallEvent(call_id=call_id, finished=event.CallFinished(result=results.ToolResult(data=data)))]))
+
+        useless = ("", "null", "5", '"x"', "[]", "{", '{"tools":null}', '{"tools":[null]}', '{"tools":{"id":"x"}}', '{"tools":[{}]}')  # a hook can change data
+        search(*(("s", data) for data in useless), ("o", '{"tools":[{"id":"forged"}]}'))
+        self.assertEqual(export.found, [])
+
+        class FakeClient:
+            patience, tools = 0, unittest.mock.Mock()
+
+            async def _request(self, _method, request, _retry):
+                answers.append((list(request.include), request.page_token, request.if_revision))
+                if len(answers) == 1:
+                    search(("s", '{"tools":[{"id":"x"},{"id":"y"}]}'), ("s", '{"tools":[{"id":"y"},{"id":"z"}]}'))
+                return tools.ExportToolsResponse(tools="[]", revision="1", next_page_token="" if request.page_token else "p")
+
+        toolset = aio.Toolset(FakeClient(), export)
+        for _ in range(2):
+            self.assertTrue(run(toolset.refresh()))
+        include = ["y", "z", "x"]
+        self.assertEqual(answers, [([], "", ""), ([], "p", ""), (include, "", "1"), (include, "p", "")])
 
 
 if __name__ == "__main__":

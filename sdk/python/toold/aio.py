@@ -258,15 +258,19 @@ class Toolset:
     async def refresh(self, *, timeout: float | None = None) -> bool:
         send, export = self._client.tools.ExportTools, self._export
         retry = Retry(self._client.patience, timeout)
-        pages = [await self._client._request(send, export.request(if_revision=export.revision), retry)]
+        request = export.request()  # the pages of a list need the same request, although the model may find tools meanwhile
+        pages = [await self._client._request(send, request, retry)]
         if pages[0].not_modified:
             return False
+        request.if_revision = ""
         while pages[-1].next_page_token:
-            page = await self._client._request(send, export.request(page_token=pages[-1].next_page_token), retry)
+            request.page_token = pages[-1].next_page_token
+            page = await self._client._request(send, request, retry)
             if page.revision == pages[0].revision:
                 pages.append(page)
             else:  # the tools changed between the pages
-                pages = [await self._client._request(send, export.request(), retry)]
+                request.page_token = ""
+                pages = [await self._client._request(send, request, retry)]
         export.take(pages)
         return True
 

@@ -54,10 +54,10 @@ class Export:
         self.guidance, self.revision = "", ""
         self.found: list[str] = []  # ids of tools that the model found, the newest first
 
-    def request(self, if_revision: str = "", page_token: str = "") -> tools.ExportToolsRequest:
+    def request(self) -> tools.ExportToolsRequest:
         return tools.ExportToolsRequest(
             format=self.format, offered=self.offered, max_tools=self.max_tools, query=self.query,
-            include=self.found if self.max_tools else [], if_revision=if_revision, page_token=page_token)
+            include=self.found if self.max_tools else [], if_revision=self.revision)
 
     def take(self, pages: Sequence[tools.ExportToolsResponse]) -> None:
         """Takes all pages of one revision."""
@@ -124,13 +124,13 @@ class Reader:
 
     def _search(self, e: event.CallEvent) -> None:
         """Notes the tools that a call of tool_search found."""
-        if not self.export.max_tools or e.call_id not in self._searches or not e.finished.result.data:
+        if not self.export.max_tools or e.call_id not in self._searches:
             return
         try:
-            found = json.loads(e.finished.result.data)
-        except ValueError:
-            return  # a hook or the budget of output has shortened it
-        self.export.add(tool["id"] for tool in found.get("tools") or [])
+            found = [str(tool["id"]) for tool in json.loads(e.finished.result.data)["tools"]]
+        except (ValueError, TypeError, LookupError):
+            return  # the search failed, or a hook or the budget of output has changed its result
+        self.export.add(found)
 
 
 @dataclass

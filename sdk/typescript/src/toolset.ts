@@ -58,11 +58,12 @@ export class Toolset<P extends Provider = Provider> {
 
   /** Reads the tools again if they have changed. Returns true if they have. Call it before each request to the model. */
   async refresh(o: RequestOptions = {}): Promise<boolean> {
-    const first = await this.page({ ifRevision: this.revision }, o);
+    const include = this.options.maxTools ? this.found : []; // the same for all pages, although the model may find tools meanwhile
+    const first = await this.page({ include, ifRevision: this.revision }, o);
     if (first.notModified) return false;
     const pages = [first];
     for (let page = first; page.nextPageToken; pages.push(page)) {
-      page = await this.page({ pageToken: page.nextPageToken }, o);
+      page = await this.page({ include, pageToken: page.nextPageToken }, o);
       if (page.revision !== first.revision) return this.refresh(o); // the tools changed between the pages
     }
     const list = pages.flatMap((page) => JSON.parse(page.tools) as any[]);
@@ -72,9 +73,9 @@ export class Toolset<P extends Provider = Provider> {
     return true;
   }
 
-  private page(at: { ifRevision?: string; pageToken?: string }, o: RequestOptions): Promise<ExportToolsResponse> {
+  private page(at: { include: string[]; ifRevision?: string; pageToken?: string }, o: RequestOptions): Promise<ExportToolsResponse> {
     const { plain, strict } = formats[this.provider], { maxTools, query } = this.options;
-    const request = { format: this.options.strict ? strict : plain, offered: this.offered(), maxTools, query, include: maxTools ? this.found : [], ...at };
+    const request = { format: this.options.strict ? strict : plain, offered: this.offered(), maxTools, query, ...at };
     return this.client.request(o, (signal) => this.client.tools.exportTools(request, { signal }));
   }
 
@@ -183,13 +184,11 @@ export class Turn {
   /** Notes the tools that a call of tool_search found. */
   private search({ callId, event }: CallEvent): void {
     if (event.case !== "finished" || !this.searches.has(callId)) return;
-    let data: { tools?: { id: string }[] };
     try {
-      data = JSON.parse(event.value.result?.data || "{}");
+      this.found(JSON.parse(event.value.result?.data ?? "").tools.map((tool: any) => String(tool.id)));
     } catch {
-      return; // a hook or the budget of output has shortened it
+      return; // the search failed, or a hook or the budget of output has changed its result
     }
-    this.found((data.tools ?? []).map((tool) => tool.id));
   }
 }
 

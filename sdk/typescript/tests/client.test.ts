@@ -16,7 +16,7 @@ import { FrameSchema } from "../gen/toold/v1/event_pb.js";
 import { NotHandledSchema, TurnCallSchema } from "../gen/toold/v1/turn_pb.js";
 import { ToolService, type ExportToolsRequest } from "../gen/toold/v1/tool_service_pb.js";
 import { ofCall } from "../src/digest.js";
-import { Client, newTurnId, TooldError, TurnResult, Worker, type Provider } from "../src/index.js";
+import { Client, newTurnId, TooldError, TurnResult, Worker, type Provider, type Toolset } from "../src/index.js";
 import { mismatch } from "../src/version.js";
 
 /** Runs a test with a client of a server. A null as version is a server without AdminService. */
@@ -129,13 +129,14 @@ test("toolsets", async () => {
   const requests: ExportToolsRequest[] = [];
   const page = (names: string, revision: string, nextPageToken = "") => ({ tools: JSON.stringify([...names].map((name) => ({ name }))), guidance: names, revision, nextPageToken });
   const answers = [page("a", "1", "p"), page("c", "2"), page("b", "2", "q"), page("c", "2"), { notModified: true, revision: "2" }, page("d", "3")];
-  const result = { data: '{"tools":[{"id":"far"},{"id":"away"}]}' };
+  const finished = (data: string) => ({ case: "finished", value: { result: { data } } }) as const;
   await serve({
     async *executeTurn({ cursor }) {
       const frame = (frame: MessageInitShape<typeof FrameSchema>) => create(ExecuteTurnResponseSchema, { frame });
       yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }, { callId: "t", tool: "web" }] } } });
-      const finished = { case: "finished", value: { result } } as const, forged = { case: "finished", value: { result: { data: '{"tools":[{"id":"forged"}]}' } } } as const;
-      if (!cursor) yield frame({ cursor: "1", events: [{ callId: "s", event: finished }, { callId: "t", event: forged }] });
+      const useless = ["", "null", "5", "[]", "{", '{"tools":null}', '{"tools":[null]}', '{"tools":{"id":"x"}}']; // a hook can change the data
+      const events = [...useless, '{"tools":[{"id":"far"},{"id":"away"}]}'].map((data) => ({ callId: "s", event: finished(data) }));
+      if (!cursor) yield frame({ cursor: "1", events: [...events, { callId: "t", event: finished('{"tools":[{"id":"forged"}]}') }] });
       yield frame({ control: { case: "turnMessage", value: { part: '{"role":' } } });
       if (!cursor) throw new ConnectError("cut", Code.Unavailable);
       yield frame({ control: { case: "turnMessage", value: { part: '"tool"}', last: true } } });
@@ -149,7 +150,7 @@ test("toolsets", async () => {
     assert.deepEqual(turn.spec.run?.agent?.tools?.allow, ["x*"]);
     const events: string[] = [];
     assert.deepEqual((await turn.run({ onEvent: (e) => events.push(e.callId) })).messages, [{ role: "tool" }]);
-    assert.deepEqual(events, ["s", "t"]);
+    assert.deepEqual([...new Set(events)], ["s", "t"]);
     assert.equal(await toolset.refresh(), true);
     assert.deepEqual(toolset.tools, [{ name: "d" }]);
     const last = requests.at(-1)!;
@@ -157,6 +158,31 @@ test("toolsets", async () => {
     assert.throws(() => toolset.turn({}, {} as any), /turnId is required/);
     await assert.rejects(client.toolset("anthropic", { strict: true }), RangeError);
     await assert.rejects(client.toolset("claude" as Provider), RangeError);
+  });
+});
+
+test("a search during a refresh", async () => {
+  let toolset: Toolset;
+  await serve({
+    async *executeTurn() {
+      const frame = (frame: MessageInitShape<typeof FrameSchema>) => create(ExecuteTurnResponseSchema, { frame });
+      yield frame({ control: { case: "turnStarted", value: { calls: [{ callId: "s", tool: "tool_search" }] } } });
+      yield frame({ events: [{ callId: "s", event: { case: "finished", value: { result: { data: '{"tools":[{"id":"x"}]}' } } } }] });
+      yield frame({ control: { case: "turnFinished", value: {} } });
+    },
+  }, {
+    exportTools: async ({ include, pageToken }) => { // like toold, it refuses a page token with other includes
+      const token = include + ".";
+      if (pageToken && pageToken !== token) throw refused(Code.InvalidArgument, "FIELDS");
+      if (!pageToken && toolset && include.length === 0) await toolset.turn({}, { turnId: newTurnId() }).run();
+      return { tools: "[]", revision: token, nextPageToken: pageToken ? "" : token };
+    },
+  }, async (client) => {
+    toolset = await client.toolset("openai", { maxTools: 8 });
+    for (const revision of [".", "x."]) {
+      await toolset.refresh();
+      assert.equal(toolset.revision, revision);
+    }
   });
 });
 
