@@ -294,7 +294,7 @@ func finish(root map[string]entry) error {
 	for _, name := range certificates {
 		fmt.Fprintf(&bundle, "%s\n", bytes.TrimSpace(root[name].data))
 	}
-	for name, from := range map[string]string{
+	for name, from := range map[string]string{ //nolint:gosec // names of files, not passwords
 		"etc/passwd": "usr/share/base-passwd/passwd.master", "etc/group": "usr/share/base-passwd/group.master", "etc/nsswitch.conf": "usr/share/libc-bin/nsswitch.conf",
 	} {
 		if len(root[from].data) == 0 {
