@@ -3,6 +3,7 @@ package toold_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -200,7 +201,11 @@ func TestMerge(t *testing.T) {
 		for _, a := range tt.answers {
 			answers = append(answers, json.RawMessage(a))
 		}
+		before := fmt.Sprintf("%s", r.Messages)
 		merged, err := r.Merge(answers)
+		if after := fmt.Sprintf("%s", r.Messages); after != before {
+			t.Errorf("%s: Merge changed the messages of the result from %s to %s", tt.provider, before, after)
+		}
 		text, encoded := json.Marshal(merged)
 		if encoded != nil {
 			t.Fatal(encoded)
