@@ -162,7 +162,7 @@ export class Client {
     const selector = runId ? { case: "runId", value: runId } as const : threadId ? { case: "threadId", value: threadId } as const : { case: "namespace", value: true } as const;
     try {
       for await (const { events, control } of this.watch({ selector }, { signal })) {
-        if (control.case === "caughtUp" || events.some((e) => e.event.case === "suspended")) yield;
+        if (control.case === "caughtUp" || control.case === "gap" || events.some((e) => e.event.case === "suspended")) yield;
       }
     } catch (e) {
       if (!(e instanceof TooldError) || ![Code.PermissionDenied, Code.NotFound].includes(e.code)) throw e;
@@ -231,10 +231,11 @@ export class Client {
         let again = false;
         for await (const { frame } of open(cursor, until ? AbortSignal.any([until, end.signal]) : end.signal)) {
           if (!frame) continue;
+          const heartbeat = frame.control.case === "heartbeat";
+          if (heartbeat || (frame.cursor && frame.cursor !== cursor)) retry.reset(); // other frames come again in every stream
           cursor = frame.cursor || cursor;
-          retry.reset();
           if (frame.control.case === "closing") again = true;
-          else if (frame.control.case !== "heartbeat") yield frame;
+          else if (!heartbeat) yield frame;
         }
         if (!again) return;
       } catch (e) {

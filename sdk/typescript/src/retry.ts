@@ -10,10 +10,13 @@ export interface RequestOptions {
   timeoutMs?: number;
 }
 
+/** The longest timer of Node in milliseconds, 24.8 days. A longer one ends at once. */
+const maxTimer = 2 ** 31 - 1;
+
 /** Returns the signal at which a method ends. */
 export function limit(o: RequestOptions): AbortSignal | undefined {
   if (o.timeoutMs === undefined) return o.signal;
-  const late = AbortSignal.timeout(o.timeoutMs);
+  const late = AbortSignal.timeout(Math.min(o.timeoutMs, maxTimer));
   return o.signal ? AbortSignal.any([o.signal, late]) : late;
 }
 
@@ -25,17 +28,19 @@ export class Retry {
 
   reset(): void { this.next = 100; this.since = 0; }
 
-  /** Waits if the error is temporary, and throws any other error. */
+  /** Waits if the error is temporary and the pause ends within the patience. It throws any other error. */
   async after(e: unknown): Promise<void> {
-    const error = TooldError.from(e, this.signal);
-    this.since ||= performance.now();
-    if (this.signal?.aborted || !temporary(error) || performance.now() - this.since > this.patience) throw error;
-    await this.wait(error.retryAfterMs);
+    const error = TooldError.from(e, this.signal), now = performance.now(), named = error.retryAfterMs ?? 0;
+    this.since ||= now;
+    if (this.signal?.aborted || !temporary(error)) throw error;
+    const ms = named > 0 ? named : this.grow();
+    if (now + ms > this.since + this.patience) throw error;
+    await this.wait(ms);
   }
 
   async wait(ms = this.grow()): Promise<void> {
     try {
-      await pause(ms * (1 + 0.2 * Math.random()), undefined, { signal: this.signal });
+      await pause(Math.min(ms * (1 + 0.2 * Math.random()), maxTimer), undefined, { signal: this.signal });
     } catch (e) {
       throw TooldError.from(e, this.signal);
     }

@@ -1,13 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code } from "@connectrpc/connect";
 import { BatchReplay, BatchStrategy } from "../gen/toold/v1/batch_pb.js";
 import { OfferedToolsSchema, RunSchema, type TimeoutsSchema } from "../gen/toold/v1/call_pb.js";
 import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
 import { ExportFormat, type ExportToolsResponse } from "../gen/toold/v1/tool_service_pb.js";
 import { TurnProvider, TurnSpecSchema, type NotHandled, type TurnCall, type TurnSpec } from "../gen/toold/v1/turn_pb.js";
 import type { Client } from "./client.js";
-import type { RequestOptions } from "./retry.js";
+import { TooldError } from "./errors.js";
+import { limit, type RequestOptions } from "./retry.js";
 
 /** The format of a model's tools and messages: Chat Completions, Responses, Anthropic's Messages, generateContent, the AI SDK. */
 export type Provider = "openai" | "openai-responses" | "anthropic" | "gemini" | "ai-sdk";
@@ -57,7 +59,8 @@ export class Toolset<P extends Provider = Provider> {
   }
 
   /** Reads the tools again if they have changed. Returns true if they have. Call it before each request to the model. */
-  async refresh(o: RequestOptions = {}): Promise<boolean> {
+  async refresh(options: RequestOptions = {}): Promise<boolean> {
+    const o = { signal: limit(options) }; // one time limit for all pages
     const include = this.options.maxTools ? this.found : []; // the same for all pages, although the model may find tools meanwhile
     const first = await this.page({ include, ifRevision: this.revision }, o);
     if (first.notModified) return false;
@@ -85,8 +88,9 @@ export class Toolset<P extends Provider = Provider> {
   }
 
   /**
-   * Returns the turn of a model's message, which Turn.run executes. A message that is text is taken as JSON, unchanged. For Chat Completions
-   * the message is `choices[0].message`, for Responses the array `output`, for Gemini `candidates[0].content`.
+   * Returns the turn of a model's message, which Turn.run executes. For Chat Completions the message is `choices[0].message`, for Responses
+   * the array `output`, for Gemini `candidates[0].content`. JSON text is sent unchanged. An object no longer has the exact digits of integers
+   * above 2^53; JSON.parse has rounded them.
    */
   turn(message: unknown, o: TurnOptions): Turn {
     if (!o?.turnId) throw new TypeError("turnId is required; newTurnId() makes one, and it is stored with the message");
@@ -152,7 +156,8 @@ export class Turn {
   }
 
   /** Cancels all open calls of the turn. It does not wait for their end. */
-  async cancel(reason = "", o: RequestOptions = {}): Promise<void> {
+  async cancel(reason = "", options: RequestOptions = {}): Promise<void> {
+    const o = { signal: limit(options) };
     if (!this.batchId) await this.get(o);
     const selector = { case: "batchId", value: this.batchId } as const;
     await this.client.request(o, (signal) => this.client.calls.cancelCalls({ selector, reason }, { signal }));
@@ -177,7 +182,7 @@ export class Turn {
         result = new TurnResult(this.provider, messages, open, notHandled, runBlocked, calls);
       }
     }
-    if (!result) throw new Error("the stream of the turn ended before its last frame");
+    if (!result) throw new TooldError(Code.Internal, "the stream of the turn ended before its last frame");
     return result;
   }
 

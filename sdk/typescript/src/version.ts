@@ -3,11 +3,14 @@ import { AdminService } from "../gen/toold/v1/admin_service_pb.js";
 import { version } from "../gen/version.js";
 import { TooldError } from "./errors.js";
 
-/** Returns what to upgrade if a daemon of this version does not serve this package, or "". Versions that are not semantic are not checked. */
+/**
+ * Returns what to upgrade if a daemon of this version does not serve this package, or "". It accepts versions that are not semantic, and
+ * builds of a commit before the first release, such as 0.0.0-20261124094551-293eaa05f00d.
+ */
 export function mismatch(daemon: string, ours = version): string {
   const [major, minor] = numbers(daemon), [own] = numbers(ours);
   if (major === undefined || own === undefined) return "";
-  if (major < own || (major === 0 && minor === 0)) return `upgrade the daemon to ${own || "0.1"} or later`;
+  if (major < own || (major === 0 && minor === 0 && !/^v?0\.0\.0-/.test(daemon))) return `upgrade the daemon to ${own || "0.1"} or later`;
   return major > own ? `upgrade the package toold to ${major}` : "";
 }
 

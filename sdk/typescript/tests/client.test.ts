@@ -1,5 +1,6 @@
 /** Tests of errors, retries, signals, the check of the version, toolsets and the inbox, with a server that answers as a test says. */
 import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
 import * as http2 from "node:http2";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
@@ -46,7 +47,8 @@ const fails = (code: Code, reason = "") => (e: unknown) => e instanceof TooldErr
 const ended = (callId: string) => ({ call: { callId, status: CallStatus.SUCCEEDED } });
 
 test("versions", async () => {
-  for (const [daemon, fits] of [["0.1.0", true], ["v0.9.3-4-gabc", true], ["0.0.9", false], ["1.0.0", false], ["unknown", true], ["1234567", true]] as const) {
+  for (const [daemon, fits] of [["0.1.0", true], ["v0.9.3-4-gabc", true], ["0.0.9", false], ["1.0.0", false], ["unknown", true], ["1234567", true],
+    ["0.0.0-20261124094551-293eaa05f00d", true]] as const) {
     assert.equal(mismatch(daemon, "0.1.0") === "", fits, daemon);
   }
   assert.match(mismatch("1.9.0", "2.0.0"), /daemon to 2/);
@@ -88,6 +90,41 @@ test("errors and retries", async () => {
   });
 });
 
+test("RetryInfo that no client can honour", async () => {
+  let sent = 0;
+  for (const retryAfterMs of [30 * 24 * 3_600_000, 0, -5000]) {
+    await serve({ getCall: () => { sent++; throw refused(Code.ResourceExhausted, "QUEUE_FULL", retryAfterMs); } }, {}, async (_, address) => {
+      const client = new Client(address, { patience: 50 });
+      await assert.rejects(client.get("a"), fails(Code.ResourceExhausted, "QUEUE_FULL")).finally(client.close);
+    });
+  }
+  assert.equal(sent, 3);
+});
+
+test("streams that break", async () => {
+  let opened = 0;
+  const breaking = (cursor: () => string) => ({
+    async *watchCalls() {
+      opened++;
+      yield { frame: { cursor: cursor(), control: { case: "caughtUp", value: {} } } } as const;
+      if (opened < 5) throw new ConnectError("gone", Code.Unavailable);
+    },
+  });
+  const watch = async (address: string) => {
+    const client = new Client(address, { patience: 150 });
+    try {
+      for await (const _ of client.watch({ selector: { case: "namespace", value: true } }));
+    } finally {
+      client.close();
+    }
+  };
+  await serve(breaking(() => "same"), {}, (_, address) => assert.rejects(watch(address), fails(Code.Unavailable)));
+  assert.equal(opened, 2);
+  opened = 0;
+  await serve(breaking(() => `${opened}`), {}, (_, address) => watch(address));
+  assert.equal(opened, 5);
+});
+
 test("signals and time limits", async () => {
   let left = () => {};
   const ended = new Promise<void>((resolve) => { left = resolve; });
@@ -97,7 +134,7 @@ test("signals and time limits", async () => {
     await hang(c.signal);
   }
   await serve({
-    callTool: (_, c) => hang(c.signal), getCall: (_, c) => hang(c.signal), listCalls: (_, c) => hang(c.signal), describeCall: (_, c) => hang(c.signal),
+    callTool: (_, c) => hang(c.signal), getCall: (_, c) => hang(c.signal), listCalls: (_, c) => hang(c.signal), describeCall: ({ spec }, c) => (spec?.tool === "quick" ? { tool: "quick" } : hang(c.signal)),
     cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), executeTurn: frames, getTurn: frames, executeTool: frames,
     watchCalls: (r, c) => {
       if (r.selector.value === "left") c.signal.addEventListener("abort", left);
@@ -122,6 +159,7 @@ test("signals and time limits", async () => {
     }
     for await (const _ of client.watch({ selector: { case: "callId", value: "left" } })) break;
     await ended; // the server sees that nobody reads the stream any more
+    assert.equal((await client.describe("quick", {}, { timeoutMs: 60 * 24 * 3_600_000 })).tool, "quick");
   });
 });
 
@@ -186,6 +224,30 @@ test("a search during a refresh", async () => {
   });
 });
 
+test("a refresh has one time limit", async () => {
+  let revision = 0;
+  await serve({}, { exportTools: () => ({ tools: "[]", nextPageToken: revision ? "p" : "", revision: `${revision++}` }) }, async (client) => {
+    const toolset = await client.toolset("openai");
+    await assert.rejects(toolset.refresh({ timeoutMs: 200 }), fails(Code.DeadlineExceeded)); // the tools change after every page
+  });
+});
+
+test("a callback that throws ends the stream", async () => {
+  let left = () => {};
+  const ended = new Promise<void>((resolve) => { left = resolve; });
+  await serve({
+    async *executeTurn(_, c) {
+      yield { frame: { cursor: "1", events: [{ callId: "a" }] } };
+      await new Promise<void>((resolve) => c.signal.addEventListener("abort", () => resolve()));
+      left();
+    },
+  }, { exportTools: () => ({ tools: "[]" }) }, async (client) => {
+    const turn = (await client.toolset("openai")).turn({}, { turnId: newTurnId() });
+    await assert.rejects(turn.run({ onEvent: () => { throw new RangeError("mine"); } }), RangeError);
+    await ended;
+  });
+});
+
 test("own answers are merged by position", () => {
   const calls = [0, 2].map((index) => create(TurnCallSchema, { index })), own = [1, 3].map((index) => create(NotHandledSchema, { index }));
   const result = (provider: Provider, messages: unknown[], of = calls) => new TurnResult(provider, messages, [], own, false, of);
@@ -196,12 +258,13 @@ test("own answers are merged by position", () => {
   assert.throws(() => result("openai", []).merge(["x", "y"]), /calls are open/);
 });
 
-test("the AI SDK takes the tools", async () => {
+const providers = new URL("../../../../turn/providers/node_modules/", import.meta.url);
+test("the AI SDK takes the tools", { skip: !existsSync(providers) && "scripts/providers.sh installs the AI SDK" }, async () => {
   const inputSchema = { type: "object", properties: { name: { type: "string" } } };
   await serve({}, { exportTools: () => ({ tools: JSON.stringify([{ name: "greet", description: "Greets.", inputSchema }]), revision: "1" }) }, async (client) => {
     const { tools } = await client.toolset("ai-sdk");
     for (const [file, specificationVersion] of [["ai/dist/index.js", "v4"], ["ai6/dist/index.mjs", "v3"]] as const) {
-      const { generateText } = await import(new URL("../../../../turn/providers/node_modules/" + file, import.meta.url).href);
+      const { generateText } = await import(new URL(file, providers).href);
       let sent: unknown;
       const tokens = { total: 0 };
       const doGenerate = async (o: { tools: unknown }) => {
@@ -224,6 +287,23 @@ test("an approver's inbox", async () => {
     const ids: string[] = [];
     for await (const call of client.inbox({}, { pollMs: 1 })) if (ids.push(call.callId) === 3) break;
     assert.deepEqual(ids, ["a", "b", "a"]);
+  });
+});
+
+test("an inbox after lost events", async () => {
+  const lists = [[], ["a"]];
+  await serve({
+    async *watchCalls(_, c) {
+      yield { frame: { cursor: "1", control: { case: "caughtUp", value: {} } } };
+      yield { frame: { cursor: "2", control: { case: "gap", value: {} } } };
+      await new Promise((resolve) => c.signal.addEventListener("abort", resolve));
+    },
+    listCalls: () => ({ calls: (lists.shift() ?? []).map((callId) => ({ callId, suspension: { suspensionId: callId } })) }),
+  }, {}, async (client) => {
+    for await (const call of client.inbox({}, { timeoutMs: 20_000 })) {
+      assert.equal(call.callId, "a");
+      break;
+    }
   });
 });
 
