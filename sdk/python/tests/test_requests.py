@@ -1,8 +1,10 @@
 """Tests of errors, retries and the check of the version, against a server of this process."""
+import asyncio
 import concurrent.futures
 import json
 import pathlib
 import sys
+import threading
 import unittest
 import unittest.mock
 
@@ -14,6 +16,7 @@ from toold import Client, TooldError, Worker, aio, digest, reasons  # noqa: E402
 from toold._rpc import run  # noqa: E402
 from toold.turns import Export, Reader  # noqa: E402
 from toold.v1 import admin_service_pb2 as admin  # noqa: E402
+from toold.v1 import call_pb2 as calls  # noqa: E402
 from toold.v1 import call_service_pb2 as pb  # noqa: E402
 from toold.v1 import event_pb2 as event  # noqa: E402
 from toold.v1 import result_pb2 as results  # noqa: E402
@@ -37,11 +40,16 @@ class Daemon(grpc.GenericRpcHandler):
 
     def __init__(self, version="1.0.0"):
         self.version, self.refusals, self.asked, self.decisions = version, [], [], []
+        self.serves = {}  # further methods
 
     def service(self, details):
         self.asked.append(details.method.rpartition("/")[2])
         if details.method == "/toold.v1.AdminService/GetInfo" and self.version is not None:
             return grpc.unary_unary_rpc_method_handler(lambda *_: admin.GetInfoResponse(version=self.version).SerializeToString())
+        serve = self.serves.get(self.asked[-1])
+        if serve:
+            stream = not isinstance(serve, Breaking) or serve.stream
+            return (grpc.unary_stream_rpc_method_handler if stream else grpc.unary_unary_rpc_method_handler)(serve)
         if details.method == "/toold.v1.CallService/ResumeTool":
             return grpc.unary_stream_rpc_method_handler(self.resume)
         return grpc.unary_unary_rpc_method_handler(self.get) if details.method == "/toold.v1.CallService/GetCall" else None
@@ -58,6 +66,26 @@ class Daemon(grpc.GenericRpcHandler):
         response = pb.GetCallResponse()
         response.call.call_id = "c1"
         return response.SerializeToString()
+
+
+class Breaking:
+    """Serves a method: respond makes the n-th response. The attempts in `fails` end with UNAVAILABLE; a stream has sent its response before."""
+
+    def __init__(self, respond, fails=(), stream=False):
+        self.respond, self.fails, self.stream, self.attempts = respond, fails, stream, 0
+
+    def __call__(self, _, context):
+        n, self.attempts = self.attempts, self.attempts + 1
+        if self.stream:
+            return self.responses(n, context)
+        if n in self.fails:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
+        return self.respond(n).SerializeToString()
+
+    def responses(self, n, context):
+        yield self.respond(n).SerializeToString()
+        if n in self.fails:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
 
 
 class Requests(unittest.TestCase):
@@ -108,6 +136,81 @@ class Requests(unittest.TestCase):
         self.assertEqual(caught.exception.retry_after, 3600)
         self.assertEqual(daemon.asked, ["GetInfo"] + ["GetCall"] * 5)
 
+    def test_retry_info_that_no_client_can_honour(self):
+        for seconds in (0, -5, 1 << 50):
+            daemon, delay = Daemon("unknown"), details.RetryInfo()
+            self.serve(daemon)
+            delay.retry_delay.seconds = seconds
+            daemon.refusals += [refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "busy", RetryInfo=delay)] * 3
+            with Client(self.address, patience=0.05) as client, self.assertRaises(TooldError) as caught:
+                client.get("c1")
+            self.assertEqual((caught.exception.code, daemon.asked.count("GetCall")), (grpc.StatusCode.RESOURCE_EXHAUSTED, 1))
+
+    def test_each_request_of_a_method_has_the_whole_patience(self):
+        daemon = Daemon("unknown")
+        daemon.serves["CallTool"] = Breaking(lambda n: pb.CallToolResponse(call=calls.Call(status=calls.CALL_STATUS_SUCCEEDED if n == 5 else calls.CALL_STATUS_RUNNING)), fails=(0, 2, 4))
+        self.serve(daemon)
+        with Client(self.address, patience=0.25) as client:
+            self.assertEqual(client.call("wait").status, calls.CALL_STATUS_SUCCEEDED)
+
+    def test_streams_that_break(self):
+        """Only a new position restarts the patience."""
+        def watch(cursor):
+            daemon = Daemon("unknown")
+            daemon.serves["WatchCalls"] = Breaking(lambda n: pb.WatchCallsResponse(frame=event.Frame(cursor=cursor(n), caught_up=event.CaughtUp())), fails=range(4), stream=True)
+            self.serve(daemon)
+            with Client(self.address, patience=0.25) as client:
+                return len(list(client.watch(namespace=True)))
+
+        self.assertEqual(watch(str), 5)
+        with self.assertRaises(TooldError):
+            watch(lambda _: "same")
+
+    def test_an_inbox_after_lost_events(self):
+        daemon = Daemon("unknown")
+        daemon.serves["ListCalls"] = Breaking(lambda n: pb.ListCallsResponse(calls=[calls.Call(call_id="a")] * n))
+        frames = [event.Frame(cursor="1", caught_up=event.CaughtUp()), event.Frame(cursor="2", gap=event.Gap())]
+        ended = threading.Event()
+
+        def watch(_, context):
+            context.add_callback(ended.set)
+            for frame in frames:
+                yield pb.WatchCallsResponse(frame=frame).SerializeToString()
+            ended.wait(60)
+
+        daemon.serves["WatchCalls"] = watch
+        client = self.serve(daemon)
+        self.assertEqual(next(client.inbox(poll=3600, timeout=20)).call_id, "a")
+
+    def test_asyncio_leaves_no_stream_open(self):
+        """The stream of a turn ends when its task is cancelled, and when the callback raises an exception."""
+        ended = threading.Event()
+
+        def execute(_, context):
+            context.add_callback(ended.set)
+            yield pb.ExecuteTurnResponse(frame=event.Frame(cursor="1", events=[event.CallEvent(call_id="a")])).SerializeToString()
+            ended.wait(60)
+
+        daemon = Daemon("unknown")
+        daemon.serves.update(ExecuteTurn=execute, ExportTools=Breaking(lambda _: tools.ExportToolsResponse(tools="[]")))
+        self.serve(daemon)
+
+        async def use(on_event):
+            async with aio.Client(self.address) as client:
+                turn = (await client.toolset("openai")).turn({}, turn_id="t" * 16)
+                seen = asyncio.Event()
+                running = asyncio.create_task(turn.run(on_event or (lambda _: seen.set())))
+                if on_event is None:
+                    await seen.wait()
+                    running.cancel()
+                with self.assertRaises((asyncio.CancelledError, ZeroDivisionError)):
+                    await running
+                self.assertTrue(await asyncio.to_thread(ended.wait, 60))
+                ended.clear()
+
+        for on_event in (None, lambda _: 1 / 0):
+            asyncio.run(use(on_event))
+
     def test_time_limit(self):
         daemon = Daemon("unknown")
         client = self.serve(daemon)
@@ -121,7 +224,7 @@ class Requests(unittest.TestCase):
     def test_version(self):
         for daemon, ours, todo in (
             ("0.1.0", "0.1.0", ""), ("v0.9.3", "0.1.0", ""), ("0.2.0-rc.1+x", "0.1.0", ""), ("unknown", "0.1.0", ""), ("4d1f00a", "0.1.0", ""),
-            ("", "0.1.0", ""), ("0.0.9", "0.1.0", "upgrade the daemon to 0.1 or later"), ("1.0.0", "0.1.0", "upgrade the package toold to 1"),
+            ("", "0.1.0", ""), ("0.0.0-20261124094551-293eaa05f00d", "0.1.0", ""), ("0.0.9", "0.1.0", "upgrade the daemon to 0.1 or later"), ("1.0.0", "0.1.0", "upgrade the package toold to 1"),
             ("1.4.0", "2.0.0", "upgrade the daemon to 2 or later"),
         ):
             self.assertEqual(mismatch(daemon, ours), todo, (daemon, ours))

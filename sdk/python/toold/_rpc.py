@@ -129,12 +129,12 @@ class Retry:
         return left
 
     def after(self, error: TooldError) -> float:
-        """Returns the pause after a temporary error, and raises any other error."""
+        """Returns the pause after a temporary error if it ends within the patience, and raises any other error."""
         now = time.monotonic()
         self.since, self.error = self.since or now, error
         if error.retry_after is None and error.code not in UNAVAILABLE:
             raise error
-        wait = self.next() if error.retry_after is None else error.retry_after * random.uniform(1, 1.2)
+        wait = error.retry_after * random.uniform(1, 1.2) if error.retry_after and error.retry_after > 0 else self.next()
         if now + wait > self.since + self.patience:
             raise error
         return wait if self.end is None else max(0.0, min(wait, self.end - now))

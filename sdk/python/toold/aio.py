@@ -151,7 +151,7 @@ class Client:
         try:
             async with aclosing(self.watch(timeout=retry.left(), **dict([*selector.items()][:1]))) as frames:
                 async for frame in frames:
-                    if frame.WhichOneof("control") == "caught_up" or any(e.HasField("suspended") for e in frame.events):
+                    if frame.WhichOneof("control") in ("caught_up", "gap") or any(e.HasField("suspended") for e in frame.events):
                         yield
         except TooldError as e:
             if e.code not in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND):
@@ -198,14 +198,16 @@ class Client:
         while True:
             try:
                 await self._check(retry)
-                return await self._transport.unary(method, request, metadata=self.metadata, timeout=retry.left())
+                response = await self._transport.unary(method, request, metadata=self.metadata, timeout=retry.left())
+                retry.reset()
+                return response
             except grpc.RpcError as e:
                 pause = retry.after(TooldError.of(e))
             await self._pause(pause, retry)
 
     async def frames(self, method: Any, request: Any, *, timeout: float | None = None) -> AsyncGenerator[event.Frame, None]:
         """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
-        retry = Retry(self.patience, timeout)
+        retry, cursor = Retry(self.patience, timeout), ""
         while True:
             again = False
             try:
@@ -213,9 +215,11 @@ class Client:
                 async with aclosing(self._transport.stream(method, request, metadata=self.metadata, timeout=retry.left())) as responses:
                     async for response in responses:
                         frame = response.frame
-                        _resume_after(request, frame.cursor)
-                        retry.reset()
                         control = frame.WhichOneof("control")
+                        if control == "heartbeat" or frame.cursor not in ("", cursor):
+                            retry.reset()  # other frames come again in every stream
+                        cursor = frame.cursor or cursor
+                        _resume_after(request, cursor)
                         if control == "closing":
                             again = True
                         elif control != "heartbeat":
