@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -42,7 +44,7 @@ func WithToken(token string) Option { return func(o *options) { o.token = token 
 // WithTLS connects with these credentials.
 func WithTLS(c credentials.TransportCredentials) Option { return func(o *options) { o.secure = c } }
 
-// WithPatience sets how long calls and streams try to reconnect before they return an error. The default is a minute.
+// WithPatience sets how long requests and streams try to reach the daemon before they return an error. The default is a minute.
 func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
 
 // Dial returns a client of the daemon at host:port or unix:/path. The first request opens the connection. Without TLS, Dial returns an
@@ -61,6 +63,7 @@ func Dial(target string, with ...Option) (*Client, error) {
 	check := &versionCheck{turn: make(chan struct{}, 1)}
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
 		grpc.WithUnaryInterceptor(check.unary), grpc.WithStreamInterceptor(check.stream),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}), // a stream must notice that the daemon's machine is gone
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 		}))
@@ -82,7 +85,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	if b == "" {
 		return nil, nil
 	}
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+	return map[string]string{"authorization": "Bearer " + strings.TrimSpace(string(b))}, nil
 }
 
 // RequireTransportSecurity returns false, because [Dial] has already checked where a token may go without TLS.

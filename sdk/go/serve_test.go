@@ -26,6 +26,22 @@ func (v *versioned) GetInfo(context.Context, *tooldv1.GetInfoRequest) (*tooldv1.
 // serve returns a client of a daemon with these services.
 func serve(t *testing.T, register ...func(*grpc.Server)) *toold.Client {
 	t.Helper()
+	return dial(t, listen(t, register...))
+}
+
+func dial(t *testing.T, address string, with ...toold.Option) *toold.Client {
+	t.Helper()
+	c, err := toold.Dial(address, with...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// listen returns the address of a daemon with these services.
+func listen(t *testing.T, register ...func(*grpc.Server)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -36,12 +52,7 @@ func serve(t *testing.T, register ...func(*grpc.Server)) *toold.Client {
 	}
 	go func() { _ = srv.Serve(l) }() // returns after Stop
 	t.Cleanup(srv.Stop)
-	c, err := toold.Dial(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return l.Addr().String()
 }
 
 func admin(v *versioned) func(*grpc.Server) {

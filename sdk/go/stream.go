@@ -1,6 +1,7 @@
 package toold
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,15 +25,19 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 	return func(yield func(*tooldv1.Frame, error) bool) {
 		p := pauses{patience: patience}
 		for {
-			err := follow(ctx, &cursor, open, func(f *tooldv1.Frame) bool {
-				p = pauses{patience: patience}
-				return yield(f, nil)
+			err := follow(ctx, cursor, open, func(f *tooldv1.Frame) bool {
+				heartbeat := f.GetHeartbeat() != nil
+				if heartbeat || f.GetCursor() != "" && f.GetCursor() != cursor {
+					p = pauses{patience: patience} // other frames come again in every stream
+				}
+				cursor = cmp.Or(f.GetCursor(), cursor)
+				return heartbeat || f.GetClosing() != nil || yield(f, nil)
 			})
 			switch {
 			case err == nil:
 				return
 			case errors.Is(err, errClosing):
-				err = p.wait(ctx)
+				err = pause(ctx, p.next(), 0.8, 1.2)
 			default:
 				err = p.after(ctx, err)
 			}
@@ -47,13 +52,13 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 // errClosing means that the daemon closed a stream that the client must open again.
 var errClosing = errors.New("the stream is closing")
 
-// follow reads one stream. It returns nil when the stream is complete or the consumer stopped reading.
+// follow gives the frames of one stream to read. It returns nil when the stream is complete or read returned false.
 func follow[R interface{ GetFrame() *tooldv1.Frame }](
-	ctx context.Context, cursor *string, open func(ctx context.Context, cursor string) (stream[R], error), yield func(*tooldv1.Frame) bool,
+	ctx context.Context, cursor string, open func(ctx context.Context, cursor string) (stream[R], error), read func(*tooldv1.Frame) bool,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s, err := open(ctx, *cursor)
+	s, err := open(ctx, cursor)
 	if err != nil {
 		return err
 	}
@@ -68,14 +73,8 @@ func follow[R interface{ GetFrame() *tooldv1.Frame }](
 		case err != nil:
 			return err
 		}
-		f := r.GetFrame()
-		if f.GetCursor() != "" {
-			*cursor = f.GetCursor()
-		}
-		switch {
-		case f.GetClosing() != nil:
-			closing = true
-		case f.GetHeartbeat() == nil && !yield(f):
+		closing = closing || r.GetFrame().GetClosing() != nil
+		if !read(r.GetFrame()) {
 			return nil
 		}
 	}
@@ -118,7 +117,8 @@ func again[R any](ctx context.Context, patience time.Duration, request func() (R
 	}
 }
 
-// after waits if err is temporary, and returns any other error. The daemon's RetryInfo comes before the pauses of p.
+// after waits if err is temporary and the pause ends within the patience. It returns any other error. The daemon's RetryInfo comes before the
+// pauses of p.
 func (p *pauses) after(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -130,18 +130,19 @@ func (p *pauses) after(ctx context.Context, err error) error {
 	if p.since.IsZero() {
 		p.since = time.Now()
 	}
-	if time.Since(p.since) > p.patience {
+	wait, least := e.RetryAfter, 1.0
+	if wait <= 0 {
+		wait, least = p.next(), 0.8
+	}
+	if wait > p.patience-time.Since(p.since) {
 		return err
 	}
-	if e.RetryAfter > 0 {
-		return pause(ctx, e.RetryAfter, 1, 1.2)
-	}
-	return p.wait(ctx)
+	return pause(ctx, wait, least, 1.2)
 }
 
-func (p *pauses) wait(ctx context.Context) error {
+func (p *pauses) next() time.Duration {
 	p.last = min(max(2*p.last, 100*time.Millisecond), 5*time.Second)
-	return pause(ctx, p.last, 0.8, 1.2)
+	return p.last
 }
 
 // pause waits for d, times a random factor.
