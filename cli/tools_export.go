@@ -35,9 +35,9 @@ func exportCommand(a *App) *cobra.Command {
 	request := &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{}}
 	c := &cobra.Command{
 		Use: "export --for PROVIDER", Short: "Print the tools in the format of a model provider", Args: NoArgs,
-		Long: `Prints the list that goes into the member "tools" of a request to a provider.
-What the provider does not take is said in the descriptions; what was changed is
-told on standard error, and with -o json beside the list.`,
+		Long: `Prints the list for the member "tools" of a request to a provider. Parts of
+schemas that the provider refuses move into the descriptions. Standard error
+reports the changes; with -o json, the output also contains them.`,
 		Example: `  toold tools export --for anthropic > tools.json
   toold tools export --for openai-strict --allow 'todo_*' --allow read
   toold tools export --for anthropic --max-tools 20 --query 'triage new bugs'
@@ -56,10 +56,10 @@ told on standard error, and with -o json beside the list.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&format, "for", "", strings.Join(formatNames(), ", "))
-	flags.StringSliceVar(&request.Offered.Allow, "allow", nil, "only tools whose id fits one of these patterns, such as todo_*")
-	flags.StringSliceVar(&request.Offered.Exclude, "exclude", nil, "without tools that fit one of these")
-	flags.StringVar(&request.Source, "source", "", "only of this source, such as builtin")
-	flags.StringVar(&request.Category, "category", "", "only of this category")
+	flags.StringSliceVar(&request.Offered.Allow, "allow", nil, "only tools whose id matches one of these patterns, such as todo_*")
+	flags.StringSliceVar(&request.Offered.Exclude, "exclude", nil, "omit tools whose id matches one of these patterns")
+	flags.StringVar(&request.Source, "source", "", "only tools of this source, such as builtin")
+	flags.StringVar(&request.Category, "category", "", "only tools of this category")
 	flags.BoolVar(&readOnly, "read-only", false, "only tools that change nothing")
 	flags.Int32Var(&request.MaxTools, "max-tools", 0, "at most this many: the most useful ones, and tool_search, which finds the others; 0 means all")
 	flags.StringVar(&request.Query, "query", "", "with --max-tools, prefer tools that match this text, such as the task")

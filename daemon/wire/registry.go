@@ -113,8 +113,6 @@ func (t tools) Select(p tool.Principal, in func(*tool.Descriptor) bool, query st
 	return definitionsOf(t.r.View(t.listed(p, in)).Select(query, include, limit))
 }
 
-func (t tools) Searcher(p tool.Principal) (*tool.Definition, bool) { return t.Lookup(p, tool.SearchID) }
-
 func definitionsOf(entries []*registry.Entry) []*tool.Definition {
 	out := make([]*tool.Definition, len(entries))
 	for i, e := range entries {

@@ -20,12 +20,12 @@ const (
 	fields
 )
 
-// The constants are from the middle of the range in which TestRealQueries finds the same number of tools, within two.
+// TestRealQueries finds nearly the same number of tools (within two) in a wide range of these constants. The values are from its middle.
 const (
 	saturation = 2.0 // BM25's k1: how many occurrences count fully
-	lengthNorm = 0.3 // BM25's b: how much less a word of a long text counts
-	alike      = 0.7 // the part for which a word of the same group counts
-	maxWords   = 300 // words of a field; the limit bounds the memory, and what a stuffed text gains
+	lengthNorm = 0.3 // BM25's b: how much the length of a text reduces the weight of its words
+	alike      = 0.7 // weight of another word of the same group
+	maxWords   = 300 // words of a field; the limit bounds the memory, and the advantage of a stuffed text
 	maxQuery   = 32  // different words of a query; the limit bounds the time
 )
 

@@ -12,7 +12,7 @@ const builtin = "builtin"
 
 // Select returns the indices of limit documents, or of all when there are fewer, sorted by id. It takes in this order:
 //
-//  1. the tools of include; when they are too many, the first of them
+//  1. the tools of include; if there are more than limit, the first of them
 //  2. the tools that [Search] finds
 //  3. the tools of the daemon, and then one of each other source in turn, those that change nothing first
 func Select(query string, include []string, docs []*Document, limit int) []int {
@@ -67,7 +67,7 @@ func usual(docs []*Document) []int {
 	return order
 }
 
-// changes returns 0 for a tool that changes nothing, and else 1.
+// changes returns 0 for a tool that changes nothing, and 1 for other tools.
 func changes(d *tool.Descriptor) int {
 	if d.Effects.Normal().Mutability == tool.ReadOnly {
 		return 0

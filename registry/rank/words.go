@@ -9,7 +9,7 @@ import (
 	"unicode"
 )
 
-// stems yields the stems of the words of a text, without words that occur in every text. It splits create_issue and createIssue.
+// stems yields the stems of the words of a text, without common words. It splits create_issue and createIssue.
 func stems(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		runes := []rune(text)
@@ -50,7 +50,7 @@ func queryStems(query string) (words []string) {
 	return words
 }
 
-// common has the usual stop words of English, and forms of use.
+// common has the usual stop words of English, and the forms of the verb "use".
 var common = wordSet(`
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it its itself they them their
 theirs themselves what which who whom this that these those am is are was were be been being have has had having do does did doing a an the

@@ -45,9 +45,9 @@ type ToolsetConfig struct {
 	Exclude  []string // globs of tool ids
 	Strict   bool     // the strict mode of OpenAI; toold removes the nulls that it adds
 	OwnTools []string // names of tools that the client runs itself; see [TurnResult.NotHandled]
-	// MaxTools is the largest number of tools; 0 is no limit. If more match, the model finds the others with the tool tool_search.
+	// MaxTools is the largest number of tools, tool_search included; 0 is no limit. If more match, the model finds the others with tool_search.
 	MaxTools int
-	Query    string // what the tools are for; tools that match it come first. It needs MaxTools
+	Query    string // what the tools are for; tools that match it are preferred. It needs MaxTools
 }
 
 // A Toolset has the tools for a model, and runs the turns of the model. Its methods may be called concurrently.

@@ -106,12 +106,10 @@ type DeadLetters interface {
 type Tools interface {
 	// List returns the tools that a principal sees, sorted by id.
 	List(p tool.Principal) []*tool.Definition
-	// Select returns the limit most useful tools of the list for which in returns true, sorted by id. The tools that include names come
-	// first, then those that match the query.
+	// Select returns the limit most useful tools of the list for which in returns true, sorted by id. It prefers the tools that include names,
+	// then those that match the query.
 	Select(p tool.Principal, in func(*tool.Descriptor) bool, query string, include []string, limit int) []*tool.Definition
-	// Searcher returns the tool with which a model searches for tools. No list has it. It returns false when it is hidden from the principal.
-	Searcher(p tool.Principal) (*tool.Definition, bool)
-	// Lookup finds a tool that a principal sees by id or alias.
+	// Lookup finds a tool that a principal sees by id or alias. It also finds [tool.SearchID], which no list has.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
 	// Watch returns a function that waits until the principal's list of tools may have changed. The first call of the function reports
 	// changes since Watch was called, each later call those since the previous call. The function returns the error of its context when the

@@ -103,7 +103,7 @@ func (s *tools) exported(p tool.Principal, f *toolFilter, req *tooldv1.ExportToo
 	if limit == 0 || len(listed) <= limit {
 		return listed
 	}
-	searcher, ok := s.tools.Searcher(p)
+	searcher, ok := s.tools.Lookup(p, tool.SearchID)
 	if !ok || !f.agent.Offers(&searcher.Descriptor) {
 		return s.tools.Select(p, f.includes, req.GetQuery(), req.GetInclude(), limit)
 	}

@@ -167,6 +167,16 @@ func TestExportMaxTools(t *testing.T) {
 	if tools, _, pages := exportAll(t, c, paged); len(tools) != 7 || pages != 3 {
 		t.Errorf("%d tools on %d pages, want 7 on 3", len(tools), pages)
 	}
+	few := &tooldv1.ExportToolsRequest{Format: tooldv1.ExportFormat_EXPORT_FORMAT_GEMINI, Offered: foreign, MaxTools: 2, Query: "send a mail"}
+	first, err := c.ExportTools(within(t), few)
+	must(t, err)
+	few.IfRevision = first.GetRevision()
+	for include, same := range map[string]bool{"": true, "mail__send": true, "no_such_tool": true, "maps__route": false} {
+		few.Include = []string{include}
+		if got, err := c.ExportTools(within(t), few); err != nil || got.GetNotModified() != same || (got.GetTools() == "") != same {
+			t.Errorf("if_revision with the include %q: %v, %v", include, got, err)
+		}
+	}
 	w.swapRules("rules:\n  - {name: none, action: deny, tools: [tool_search]}\n")
 	if got, _ := w.exportIDs("alice", &tooldv1.ExportToolsRequest{Offered: foreign, MaxTools: 2, Query: "email"}); slices.Contains(got, tool.SearchID) || len(got) != 2 {
 		t.Errorf("a denied tool_search: exports %q", got)

@@ -100,7 +100,7 @@ func result(query string, tools []*tool.Descriptor) *tool.Result {
 	return tool.SuccessMessage(l, "%s", strings.TrimSuffix(text.String(), "\n"))
 }
 
-// short returns the begin of a description as one line.
+// short returns the beginning of a description as one line.
 func short(description string) string {
 	line := strings.Join(strings.Fields(description), " ")
 	runes := []rune(line)

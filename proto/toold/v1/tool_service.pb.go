@@ -583,15 +583,15 @@ type ExportToolsRequest struct {
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// The ExportToolsResponse.revision that the client has. If it is still current, the response has only `not_modified`.
 	IfRevision string `protobuf:"bytes,8,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`
-	// The largest number of tools in the whole export. If more tools match, the export has the most useful ones and the tool `tool_search`,
-	// with which a model finds the others; it counts as one of max_tools. Each export is sorted by id. 0 means no limit.
+	// The largest number of tools in all pages together. 0 means no limit. If more tools match, the export has the most useful ones and the
+	// tool `tool_search`, with which a model finds the others. It counts towards max_tools. Exports are always sorted by id.
 	MaxTools int32 `protobuf:"varint,9,opt,name=max_tools,json=maxTools,proto3" json:"max_tools,omitempty"`
 	// What the tools are for, such as the task of the agent, in at most 4,096 bytes. The export prefers tools that match it. It needs
 	// max_tools.
 	Query string `protobuf:"bytes,10,opt,name=query,proto3" json:"query,omitempty"`
-	// Descriptor.id of at most 1,000 tools that the export prefers to all others, such as the tools that the model found with `tool_search`,
-	// the most important first. They count as max_tools; if they are too many, the first ones are exported. An id of a tool that does not match the
-	// filters, or that the principal does not see, has no effect. It needs max_tools.
+	// Descriptor.id of at most 1,000 tools that the export prefers to all others, such as the tools that the model found with `tool_search`.
+	// They count towards max_tools. If they are too many, the first ones are exported. An id of a tool that does not match the filters, or that
+	// the principal does not see, has no effect. It needs max_tools.
 	Include       []string `protobuf:"bytes,11,rep,name=include,proto3" json:"include,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

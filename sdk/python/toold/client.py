@@ -53,8 +53,8 @@ class Client:
         - `allow` and `exclude` are globs of tool ids. toold refuses calls of other tools in the turns of this toolset.
         - `strict` uses the strict mode of OpenAI. toold removes the nulls that it adds.
         - `own_tools` names tools that the client runs itself. Add them to the request; their calls are in TurnResult.not_handled.
-        - `max_tools` is the largest number of tools. If more match, the model finds the others with the tool `tool_search`. 0 means no limit.
-        - `query` says what the tools are for, such as the task of the agent. Tools that match it come first. It needs max_tools.
+        - `max_tools` is the largest number of tools, `tool_search` included. If more match, the model finds the others with `tool_search`. 0 means no limit.
+        - `query` says what the tools are for, such as the task of the agent. Tools that match it are preferred. It needs max_tools.
         """
         return Toolset(run_now(self._inner.toolset(
             provider, allow=allow, exclude=exclude, strict=strict, own_tools=own_tools, max_tools=max_tools, query=query, timeout=timeout)))

@@ -34,9 +34,9 @@ export interface ToolsetOptions {
   strict?: boolean;
   /** Names of tools that the client runs itself. Add them to the request; their calls are in TurnResult.notHandled. */
   ownTools?: string[];
-  /** The largest number of tools. If more match, the model finds the others with the tool `tool_search`. Default: no limit. */
+  /** The largest number of tools, `tool_search` included. If more match, the model finds the others with `tool_search`. Default: no limit. */
   maxTools?: number;
-  /** What the tools are for, such as the task of the agent. Tools that match it come first. It needs maxTools. */
+  /** What the tools are for, such as the task of the agent. Tools that match it are preferred. It needs maxTools. */
   query?: string;
 }
 
