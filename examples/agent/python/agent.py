@@ -12,12 +12,13 @@ history = [json.loads(line) for line in open("history.jsonl")] if os.path.exists
 
 def add(*lines):
     with open("history.jsonl", "a") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+        file.write("".join(json.dumps(line) + "\n" for line in lines))  # one write, so that a crash leaves all lines or none
     history.extend(lines)
 
 
-def ask(tools):
-    body = {"model": os.environ["MODEL_NAME"], "messages": [line["message"] for line in history], "tools": tools}
+def ask():
+    system = [{"role": "system", "content": toolset.guidance}] if toolset.guidance else []
+    body = {"model": os.environ["MODEL_NAME"], "messages": system + [line["message"] for line in history], "tools": toolset.tools}
     headers = {"content-type": "application/json", "authorization": "Bearer " + os.environ.get("MODEL_KEY", "none")}
     request = urllib.request.Request(os.environ["MODEL_URL"] + "/chat/completions", json.dumps(body).encode(), headers)
     return json.load(urllib.request.urlopen(request))["choices"][0]
@@ -37,7 +38,7 @@ if not history:
 while True:
     if "turn_id" not in history[-1]:
         toolset.refresh()
-        answer = ask(toolset.tools)
+        answer = ask()
         add({"turn_id": toold.new_turn_id(), "stop_reason": answer["finish_reason"], "message": answer["message"]})
     last = history[-1]
     turn = toolset.turn(last["message"], turn_id=last["turn_id"], stop_reason=last["stop_reason"]).run(show, wait_for_decision=True)
