@@ -106,7 +106,7 @@ class Client:
 
     def batch(self, specs: Sequence[calls.CallSpec], *, strategy: batches.BatchStrategy = batches.BATCH_STRATEGY_SEQUENTIAL,
               wait_for_decision: bool = False, timeout: float | None = None, **batch: Any) -> AsyncGenerator[event.Frame, None]:
-        batch.setdefault("batch_id", str(uuid.uuid4()))
+        batch["batch_id"] = batch.get("batch_id") or str(uuid.uuid4())
         request = pb.ExecuteBatchRequest(
             spec=batches.BatchSpec(calls=specs, strategy=strategy, **batch), wait_for_decision=wait_for_decision)
         return self.frames(self.calls.ExecuteBatch, request, timeout=timeout)

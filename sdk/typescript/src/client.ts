@@ -77,7 +77,7 @@ export class Client {
   spec(tool: string, args: unknown = {}, o: SpecOptions = {}): CallSpec {
     const { callId, runId, threadId, labels, ...rest } = o;
     return create(CallSpecSchema, {
-      tool, arguments: typeof args === "string" ? args : JSON.stringify(args), callId: callId ?? randomUUID(),
+      tool, arguments: typeof args === "string" ? args : JSON.stringify(args), callId: callId || randomUUID(),
       run: runId || threadId || labels ? { runId, threadId, labels } : undefined, ...rest,
     });
   }
@@ -108,7 +108,7 @@ export class Client {
   /** Runs the calls of a model turn and yields the frames. The last frame, batchFinished, has a result for each call. */
   batch(calls: CallSpec[], o: Omit<MessageInitShape<typeof BatchSpecSchema>, "calls"> & RequestOptions & { waitForDecision?: boolean } = {}): AsyncGenerator<Frame> {
     const { waitForDecision, signal, timeoutMs, ...rest } = o;
-    const spec = create(BatchSpecSchema, { strategy: BatchStrategy.SEQUENTIAL, batchId: randomUUID(), ...rest, calls } as MessageInitShape<typeof BatchSpecSchema>);
+    const spec = create(BatchSpecSchema, { strategy: BatchStrategy.SEQUENTIAL, ...rest, batchId: rest.batchId || randomUUID(), calls } as MessageInitShape<typeof BatchSpecSchema>);
     return this.frames(o, (cursor, signal) => this.calls.executeBatch({ spec, cursor, waitForDecision }, { signal }));
   }
 
@@ -193,7 +193,7 @@ export class Client {
 
   private async decide(call: Call, d: MessageInitShape<typeof DecisionSchema>, o: RequestOptions & { waitForDecision?: boolean }): Promise<AsyncGenerator<CallEvent>> {
     const { suspensionId, digest } = call.suspension!, { waitForDecision } = o;
-    const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId ?? randomUUID(), expectedDigest: digest } as MessageInitShape<typeof DecisionSchema>);
+    const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId || randomUUID(), expectedDigest: digest } as MessageInitShape<typeof DecisionSchema>);
     const all = events(this.frames(o, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal })));
     const first = await all.next(); // sends the decision even if the caller never reads the events
     return (async function* () {

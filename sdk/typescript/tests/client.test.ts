@@ -90,6 +90,18 @@ test("errors and retries", async () => {
   });
 });
 
+test("requests without an id get one", async () => {
+  const ids: string[] = [];
+  await serve({
+    async *executeBatch({ spec }) {
+      ids.push(spec!.batchId, ...spec!.calls.map((c) => c.callId));
+    },
+  }, {}, async (client) => {
+    for (const none of ["", undefined]) for await (const _ of client.batch([client.spec("read", {}, { callId: none })], { batchId: none }));
+  });
+  assert.equal(new Set(ids.filter(Boolean)).size, 4);
+});
+
 test("RetryInfo that no client can honour", async () => {
   let sent = 0;
   for (const retryAfterMs of [30 * 24 * 3_600_000, 0, -5000]) {
