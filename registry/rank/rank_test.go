@@ -130,6 +130,26 @@ func selectIDs(query string, include []string, docs []*rank.Document, tools []*t
 	return ids
 }
 
+// TestForms checks that a word finds its other forms.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	for _, forms := range []string{
+		"cookie cookies", "copy copies copied copying", "modify modifies modified modifying", "query queries querying", "reply replied", "stop stops stopped stopping",
+		"create creates created creating creation", "deploy deploys deployed deployment deployments", "pay pays payment", "day days",
+		"address addresses", "status statuses", "branch branches", "box boxes", "create_issue createIssue CreateIssues",
+	} {
+		words := strings.Fields(forms)
+		for _, word := range words {
+			for _, query := range words {
+				tools := []*tool.Descriptor{{ID: word}, {ID: "other"}}
+				if got := search(query, documents(tools), tools, 2); !slices.Equal(got, []string{word}) {
+					t.Errorf("%q finds %q, want %q", query, got, word)
+				}
+			}
+		}
+	}
+}
+
 // TestStuffedDescriptions (T139) checks that a source whose descriptions have the words of many queries does not displace the tools of
 // others.
 func TestStuffedDescriptions(t *testing.T) {

@@ -80,10 +80,10 @@ var endings = []struct {
 	ending, instead string
 	least           int
 }{
-	{"ies", "y", 2}, {"sses", "ss", 1}, {"shes", "sh", 1}, {"ches", "ch", 1}, {"xes", "x", 1}, {"ss", "ss", 1}, {"us", "us", 1}, {"s", "", 2},
+	{"ies", "i", 2}, {"sses", "ss", 1}, {"shes", "sh", 1}, {"ches", "ch", 1}, {"xes", "x", 1}, {"ss", "ss", 1}, {"us", "us", 1}, {"s", "", 2},
 }
 
-// trim removes the endings of verbs.
+// trim removes the endings of verbs, and makes y and i at the end equal.
 func trim(word string) string {
 	for _, ending := range []string{"ing", "ed", "ions", "ion", "e", "ment"} {
 		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= 3 {
@@ -93,6 +93,9 @@ func trim(word string) string {
 	}
 	if n := len(word); n > 3 && word[n-1] == word[n-2] && !strings.ContainsRune("lsz", rune(word[n-1])) {
 		word = word[:n-1]
+	}
+	if base, ok := strings.CutSuffix(word, "y"); ok && len(base) >= 2 {
+		return base + "i" // as in copied, copies and cookies
 	}
 	return word
 }
