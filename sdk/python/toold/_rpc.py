@@ -28,7 +28,7 @@ class Transport(Protocol):
         """Yields the responses. Closing the generator ends the stream."""
 
     async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
-        """`probe` sends a cheap request, when the daemon is not reached."""
+        """`probe` is a cheap request. It is given while the daemon cannot be reached."""
 
 
 class Blocking:
@@ -45,7 +45,7 @@ class Blocking:
 
     async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
         end = time.monotonic() + seconds
-        if probe:  # grpc works on a connection while a request waits for it, otherwise only every 5 s
+        if probe:  # grpc connects at once while a request waits for the connection, and otherwise only every 5 s
             try:
                 probe(admin.GetInfoRequest(), timeout=seconds, wait_for_ready=True)
             except grpc.RpcError:

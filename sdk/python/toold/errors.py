@@ -11,7 +11,7 @@ from .v1 import rpc_status_pb2 as status
 
 
 class TooldError(Exception):
-    """A request failed: the daemon refused it, or was not reached. A traceback shows the hint as a note.
+    """A request failed: the daemon refused it, or could not be reached. A traceback shows the hint as a note.
 
     - `code` is the grpc.StatusCode.
     - `reason` is stable, such as RUN_BLOCKED. It is empty if there is none. A newer daemon may send reasons that this package does not know.

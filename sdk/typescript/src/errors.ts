@@ -6,7 +6,7 @@ import { hints } from "../gen/reasons.js";
 /** A stable reason of an error. A newer daemon may send others. docs/reference/errors.md lists them. */
 export type Reason = keyof typeof hints | (string & {});
 
-/** A request failed. Every method of a Client and of its generated clients throws it when the daemon refuses a request or is not reached. */
+/** A request failed. Every method of a Client and of its generated clients throws it when the daemon refuses a request or cannot be reached. */
 export class TooldError extends Error {
   override readonly name = "TooldError";
   readonly code: Code;

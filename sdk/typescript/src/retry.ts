@@ -53,7 +53,7 @@ export class Retry {
   }
 }
 
-/** Reports whether the same request may succeed later: the daemon says when, it is not reached, or the connection broke. */
+/** Reports whether the same request may succeed later: the daemon names a time, it cannot be reached, or the connection broke. */
 function temporary(e: TooldError): boolean {
   if (e.retryAfterMs !== undefined || [Code.Unavailable, Code.DeadlineExceeded, Code.Aborted].includes(e.code)) return true;
   return !e.reason && e.cause instanceof ConnectError && /ECONN|ENOENT|socket|stream/i.test(e.message + String(e.cause.cause));
