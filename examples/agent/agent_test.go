@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,7 @@ func (p *play) perform(t *testing.T) {
 
 	a.says(t, "half of hold agent")
 	a.kill(t)
+	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // a kill while the agent writes leaves this
 	a = p.start(t)
 	p.release(t, "agent")
 
@@ -62,7 +64,33 @@ func (p *play) perform(t *testing.T) {
 	if out := p.start(t).end(t); out != final+"\n" { // over a complete history
 		t.Errorf("started again, the agent printed %q, want %q", out, final)
 	}
+	p.forget(t, 3)
+	if out := p.start(t).end(t); out != final+"\n" { // it sends a turn again that has ended
+		t.Errorf("started with the history of an earlier moment, the agent printed %q, want %q", out, final)
+	}
 	p.check(t)
+}
+
+// forget removes everything after a response of the model from the history, as if the agent had been killed in that moment.
+func (p *play) forget(t *testing.T, response int) {
+	t.Helper()
+	file := filepath.Join(p.dir, "history.json")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	var history []map[string]any
+	must(t, json.Unmarshal(text, &history))
+	for i, line := range history {
+		if line["turn_id"] != nil {
+			response--
+		}
+		if response < 0 {
+			history = history[:i+1]
+			break
+		}
+	}
+	text, err = json.Marshal(history)
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o600))
 }
 
 // check examines what the play left.

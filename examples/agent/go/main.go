@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"net/http"
 	"os"
@@ -54,7 +56,7 @@ func show(e *tooldv1.CallEvent) {
 	}
 }
 
-// A line is a line of history.jsonl. Lines with a turn id have a response of the model.
+// A line has a message of the history. Lines with a turn id have a response of the model.
 type line struct {
 	TurnID     string          `json:"turn_id,omitempty"`
 	StopReason string          `json:"stop_reason,omitempty"`
@@ -72,8 +74,7 @@ func ask(toolset *toold.Toolset, history []line) line {
 	}
 	body := must(json.Marshal(map[string]any{"model": os.Getenv("MODEL_NAME"), "messages": messages, "tools": toolset.Tools()}))
 	request := must(http.NewRequest(http.MethodPost, os.Getenv("MODEL_URL")+"/chat/completions", bytes.NewReader(body)))
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+os.Getenv("MODEL_KEY"))
+	request.Header = http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + os.Getenv("MODEL_KEY")}}
 	response := must(http.DefaultClient.Do(request))
 	defer response.Body.Close()
 	var answer struct {
@@ -94,28 +95,24 @@ func text(role, content string) json.RawMessage {
 	return must(json.Marshal(map[string]string{"role": role, "content": content}))
 }
 
+// load returns the history of the file, or none.
 func load() (history []line) {
-	file := must(os.OpenFile("history.jsonl", os.O_CREATE|os.O_RDONLY, 0o600))
-	defer file.Close()
-	for lines := json.NewDecoder(file); lines.More(); {
-		var l line
-		must(0, lines.Decode(&l))
-		history = append(history, l)
+	text, err := os.ReadFile("history.json")
+	if !errors.Is(err, fs.ErrNotExist) {
+		must(0, json.Unmarshal(must(text, err), &history))
 	}
 	return history
 }
 
-// add appends lines to the history, and to its file in one write.
+// add appends lines to the history, and replaces its file. A crash leaves the old file or the new one.
 func add(history []line, lines ...line) []line {
-	var b bytes.Buffer
-	for _, l := range lines {
-		must(0, json.NewEncoder(&b).Encode(l))
-	}
-	file := must(os.OpenFile("history.jsonl", os.O_APPEND|os.O_WRONLY, 0o600))
-	must(file.Write(b.Bytes()))
+	history = append(history, lines...)
+	file := must(os.OpenFile("history.new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600))
+	must(file.Write(must(json.Marshal(history))))
 	must(0, file.Sync())
+	must(0, os.Rename("history.new", "history.json"))
 	must(0, file.Close())
-	return append(history, lines...)
+	return history
 }
 
 func must[T any](v T, err error) T {

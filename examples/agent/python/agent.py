@@ -6,14 +6,18 @@ import urllib.request
 
 import toold
 
-# A line of history.jsonl has a message. Lines with a turn id have a response of the model.
-history = [json.loads(line) for line in open("history.jsonl")] if os.path.exists("history.jsonl") else []
+# A line of the history has a message. Lines with a turn id have a response of the model.
+history = json.load(open("history.json")) if os.path.exists("history.json") else []
 
 
 def add(*lines):
-    with open("history.jsonl", "a") as file:
-        file.write("".join(json.dumps(line) + "\n" for line in lines))  # one write, so that a crash leaves all lines or none
+    """Appends lines to the history, and replaces its file. A crash leaves the old file or the new one."""
     history.extend(lines)
+    with open("history.new", "w") as file:
+        json.dump(history, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace("history.new", "history.json")
 
 
 def ask():

@@ -1,16 +1,17 @@
 // This agent does a task with the tools of toold and a model that speaks Anthropic's Messages.
-import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import Anthropic from "@anthropic-ai/sdk";
 import { Client, newTurnId, type CallEvent } from "toold";
 
-/** A line of history.jsonl. Lines with a turn id have a response of the model. */
+/** A line of the history. Lines with a turn id have a response of the model. */
 type Line = { turn_id?: string; stop_reason?: string | null; message: Anthropic.MessageParam };
 
-const file = "history.jsonl";
-const history: Line[] = existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line)) : [];
+const history: Line[] = existsSync("history.json") ? JSON.parse(readFileSync("history.json", "utf8")) : [];
+/** Appends lines to the history, and replaces its file. A crash leaves the old file or the new one. */
 function add(...lines: Line[]) {
-  appendFileSync(file, lines.map((line) => JSON.stringify(line) + "\n").join(""), { flush: true });
   history.push(...lines);
+  writeFileSync("history.new", JSON.stringify(history), { flush: true });
+  renameSync("history.new", "history.json");
 }
 
 function show({ event }: CallEvent) {
