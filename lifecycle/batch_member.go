@@ -54,9 +54,10 @@ func (m member) State() batch.State {
 }
 
 func (m member) Interrupt(why string) {
-	p, asked := lookupPipeline(m.l), m.l.record().LastRound()
-	if s := p.finishFound(context.Background(), outcome.Interrupted(why)); s.is == committed && asked != nil {
-		p.abandoned(&asked.Suspension)
+	p, c := lookupPipeline(m.l), m.l.record()
+	asked := c.LastRound()
+	if s := p.finishFound(context.Background(), outcome.Interrupted(why)); s.is == committed && asked != nil && unanswered(c) == nil {
+		p.abandoned(&asked.Suspension) // The answer does not reach the tool. For a question without an answer, finish has notified the tool.
 	}
 }
 

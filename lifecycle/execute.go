@@ -93,7 +93,6 @@ func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 	if a.panicked != nil {
 		return a.panicked
 	}
-	var foreign *tool.PanicError
 	if a.result != nil {
 		p.process = a.result.Process
 	}
@@ -102,8 +101,6 @@ func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 		return outcome.StoppedBy(context.Cause(ctx), r.stoppedWith(a.err))
 	case errors.Is(a.err, tool.ErrLost):
 		return outcome.Lost{}
-	case errors.As(a.err, &foreign):
-		return p.panicked(foreign, call.Started)
 	case a.err != nil:
 		return r.failedWith(a.err)
 	case a.result.IsSuccess():
@@ -125,6 +122,9 @@ func (r returned) conclusion(ctx context.Context, a answer) outcome.Conclusion {
 // failedWith returns the outcome of a call whose tool returned an error.
 func (r returned) failedWith(err error) *outcome.Terminal {
 	p := r.p
+	if foreign := (*tool.PanicError)(nil); errors.As(err, &foreign) {
+		return p.panicked(foreign, call.Started)
+	}
 	out := outcome.ReturnedErr(err, p.forOperators)
 	if errors.Is(err, tool.ErrNotRun) {
 		out.Executed = p.beforeAttempt()

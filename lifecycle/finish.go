@@ -10,6 +10,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/calllog"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/store"
@@ -19,7 +20,7 @@ import (
 // status and the terminal event.
 func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
-	asked := l.peek().LastRound()
+	asked := unanswered(l.peek())
 	stopNestedAtEnd(ctx, p, out)
 	records := p.after(ctx, out)
 	s := p.finalStep(out)
@@ -30,10 +31,22 @@ func (p *pipeline) finish(ctx context.Context, out *outcome.Terminal) settlement
 		return l.lose(err)
 	}
 	l.e.cfg.FailPoint("after-result")
-	if asked != nil && (asked.Decision == nil || asked.Decision.ResultInstead != nil) { // The tool gets no answer to its question, so it must be notified.
+	if asked != nil {
 		p.abandoned(&asked.Suspension)
 	}
 	return settlement{}
+}
+
+// unanswered returns the round whose question gets no answer if the call ends now, or nil. A result in the tool's place is no answer to the
+// tool.
+func unanswered(c *call.Call) *call.Round {
+	if r := gating.Instead(c); r != nil {
+		return r
+	}
+	if r := c.LastRound(); r != nil && r.Decision == nil {
+		return r
+	}
+	return nil
 }
 
 // storeEnd stores the last step of a call. While the journal may accept the step later, storeEnd tries again, because without an end the

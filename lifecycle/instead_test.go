@@ -237,6 +237,61 @@ func TestResultInsteadOfAToolThatAsked(t *testing.T) {
 	}
 }
 
+// TestResultInsteadNotifiesTheToolOnce checks that a tool is notified once that its question gets no answer, also when a gate asks before the
+// call ends, and when the batch ends the call.
+func TestResultInsteadNotifiesTheToolOnce(t *testing.T) {
+	answered := instead(tool.ResultInstead{Data: `"by hand"`})
+	ask := func() *quitter {
+		ticket := insteadAllowed()
+		ticket.ResponseSchema = json.RawMessage(`{"type":"object"}`)
+		return &quitter{Tool: asks("t", ticket)}
+	}
+	check := func(t *testing.T, w *world, q *quitter, id string, want call.Status) {
+		t.Helper()
+		synctest.Wait()
+		if c := w.get(id); c.Status != want || q.told.Load() != 1 {
+			t.Errorf("call %s %+v, notified %d times, want %s and 1", c.Status, c.Result, q.told.Load(), want)
+		}
+	}
+	for name, tt := range map[string]struct {
+		decision tool.Decision
+		status   call.Status
+	}{"a gate asks, yes": {yes(), call.Succeeded}, "a gate asks, no": {no("never"), call.Cancelled}} {
+		t.Run(name, func(t *testing.T) {
+			q, late := ask(), false
+			gate := namedGate("late", func(in *hook.Input) (hook.Verdict, error) {
+				if late {
+					return approval(tool.Ticket{})(in)
+				}
+				return allow(in)
+			})
+			inBubble(t, []tool.Tool{q}, gates(gate), func(t *testing.T, w *world) {
+				c := w.do(spec("t", ""))
+				late = true
+				w.answer(bob, w.answer(bob, c, answered), tt.decision)
+				check(t, w, q, c.ID, tt.status)
+			})
+		})
+	}
+	t.Run("the batch ends the call", func(t *testing.T) {
+		q := ask()
+		gate := namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
+			if in.Descriptor.ID == "other" {
+				return approval(tool.Ticket{})(in)
+			}
+			return allow(in)
+		})
+		inBubble(t, []tool.Tool{q, echo("other", mutating)}, gates(gate), func(t *testing.T, w *world) {
+			b := batchOf(call.Auto, of("t", "other")...)
+			b.FailFast, b.Replay = true, call.AllDecided
+			w.launch(b)
+			w.decide(bob, b.Calls[0].ID, answered)
+			w.decide(bob, b.Calls[1].ID, no("never"))
+			check(t, w, q, b.Calls[0].ID, call.Failed)
+		})
+	})
+}
+
 // TestVotesForResultInstead checks that votes agree only when their results are equal.
 func TestVotesForResultInstead(t *testing.T) {
 	p := &probe{}
