@@ -37,7 +37,7 @@ type Shortener struct {
 	Output  *Output
 	CallID  string
 	Thread  string
-	Budget  int                                                          // bytes of data and message together
+	Budget  int                                                          // bytes of data and message together, and of the message of an error
 	Compact func(tool, message string) (short, did string, changed bool) // shortens a message; nil disables this
 }
 
@@ -48,11 +48,21 @@ func (p *Shortener) Shorten(r *tool.Result) error {
 	if err != nil {
 		return err
 	}
+	message := r.Message
 	if len(r.Data)+len(r.Message) > p.Budget {
 		if err := p.cutData(r, p.Budget/2); err != nil {
 			return err
 		}
-		if err := p.cutMessage(r, p.Budget/2, whole); err != nil {
+		if r.Message, err = p.cut(r, r.Message, p.Budget/2, whole); err != nil {
+			return err
+		}
+	}
+	switch e := r.Error; {
+	case e == nil:
+	case e.Message == message: // The same text is stored once.
+		e.Message = r.Message
+	case len(e.Message) > p.Budget:
+		if e.Message, err = p.cut(r, e.Message, p.Budget/2, ""); err != nil {
 			return err
 		}
 	}
@@ -100,23 +110,22 @@ func (p *Shortener) cutData(r *tool.Result, most int) error {
 	return nil
 }
 
-// cutMessage keeps the beginning and the end of a message. whole is the handle of the full message if that is stored already, else empty.
-func (p *Shortener) cutMessage(r *tool.Result, most int, whole string) error {
-	if len(r.Message) <= most {
-		return nil
+// cut returns the beginning and the end of a message of r. whole is the handle of the full message if that is stored already, else empty.
+func (p *Shortener) cut(r *tool.Result, message string, most int, whole string) (string, error) {
+	if len(message) <= most {
+		return message, nil
 	}
 	if whole == "" {
 		var err error
-		if whole, err = p.keep(r, messageArtifact, textPlain, r.Message); err != nil {
-			return err
+		if whole, err = p.keep(r, messageArtifact, textPlain, message); err != nil {
+			return "", err
 		}
 	}
 	if whole != "" {
 		whole = "; the full text is " + whole
 	}
-	head, tail := ends(r.Message, most)
-	r.Message = fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(r.Message)-len(head)-len(tail), len(r.Message), whole, tail)
-	return nil
+	head, tail := ends(message, most)
+	return fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(message)-len(head)-len(tail), len(message), whole, tail), nil
 }
 
 // keep stores the removed text of a result and returns its handle, or "" when there is no space for it.
