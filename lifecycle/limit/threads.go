@@ -31,16 +31,16 @@ type threadQueue struct {
 }
 
 type threadCall struct {
-	resources []tool.Resource
-	before    int           // number of earlier calls that overlap and have not left
-	turn      chan struct{} // closed when before is 0
+	uses   uses
+	before int           // number of earlier calls that overlap and have not left
+	turn   chan struct{} // closed when before is 0
 }
 
 // Enter adds a call to a queue. turn is closed when it is the call's turn. leave removes the call from the queue, before or after its turn.
 // A call without resources overlaps every call. ok is false when too many calls wait; the call is then not added.
 func (t *Threads) Enter(k Thread, resources []tool.Resource) (turn <-chan struct{}, leave func(), ok bool) {
 	q := t.use(k)
-	c := &threadCall{resources: resources, turn: make(chan struct{})}
+	c := &threadCall{uses: usesOf(resources), turn: make(chan struct{})}
 	if !q.enter(c, t.length) {
 		t.unuse(k, q)
 		return nil, nil, false
@@ -78,7 +78,7 @@ func (q *threadQueue) enter(c *threadCall, length int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, earlier := range q.calls {
-		if tool.Overlap(earlier.resources, c.resources) {
+		if earlier.uses.overlap(&c.uses) {
 			c.before++
 		}
 	}
@@ -103,7 +103,7 @@ func (q *threadQueue) leave(c *threadCall) {
 		q.waiting--
 	}
 	for _, later := range q.calls[at:] {
-		if !tool.Overlap(c.resources, later.resources) {
+		if !c.uses.overlap(&later.uses) {
 			continue
 		}
 		if later.before--; later.before == 0 {
