@@ -20,6 +20,7 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/permission"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -216,7 +217,7 @@ func suppose(ctx context.Context, a *cli.App, s *assumptions, tools *registry.Re
 	if known {
 		in.ToolDigest = entry.Digest
 		t := wire.Of(entry.Tool, s.namespace)
-		in.Assessment, in.Description = assess(t, d, args), describe(ctx, t, in)
+		in.Assessment, in.Description = (&lifecycle.Definition{Tool: t, Descriptor: d}).Assess(args), describe(ctx, t, in)
 	}
 	if s.tier != "" {
 		in.Assessment.Tier = tool.Tier(s.tier)
@@ -234,17 +235,6 @@ func (s *assumptions) arguments(a *cli.App, words []string, schema string) (stri
 		return a.ReadInput()
 	}
 	return cli.ArgumentsOf(words, schema)
-}
-
-// assess asks the tool for its assessment as the engine does. It ignores an assessment that is milder than the descriptor allows.
-func assess(t tool.Tool, d *tool.Descriptor, args tool.Arguments) tool.Effects {
-	effects := d.Effects.Normal()
-	if assessor, ok := t.(tool.Assessor); ok {
-		if answer := assessor.Assess(args).Normal(); !answer.MilderThan(d.MildestEffects()) && tool.CheckResources(answer.Resources) == nil {
-			return answer
-		}
-	}
-	return effects
 }
 
 func describe(ctx context.Context, t tool.Tool, in *hook.Input) tool.Description {

@@ -62,7 +62,7 @@ func (d *Definition) Assess(args tool.Arguments) tool.Effects {
 	}
 	answer := effects
 	err := hook.Safely(func() error { answer = a.Assess(args).Normal(); return nil })
-	if err != nil || answer.MilderThan(d.Descriptor.MildestEffects()) || tool.CheckResources(answer.Resources) != nil {
+	if err != nil || tool.CheckResources(answer.Resources) != nil || answer.MilderThan(d.Descriptor.MildestEffects()) {
 		return effects
 	}
 	return answer
