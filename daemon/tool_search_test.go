@@ -78,6 +78,22 @@ func TestFoundToolsAreCalled(t *testing.T) {
 	}
 }
 
+// TestCalledToolsStay checks that found tools do not displace a called tool.
+func TestCalledToolsStay(t *testing.T) {
+	set, err := ofManyTools(t).Toolset(within(t), toold.Gemini, toold.ToolsetConfig{MaxTools: 10})
+	must(t, err)
+	for _, call := range []string{`{"name":"t_kite"}`, `{"name":"tool_search","args":{"query":"fold paper"}}`} {
+		message := fmt.Sprintf(`{"role":"model","parts":[{"functionCall":%s}]}`, call)
+		_, err := set.Turn(&tooldv1.TurnSpec{TurnId: toold.NewTurnID(), Message: message}).Run(within(t), toold.RunOptions{})
+		must(t, err)
+	}
+	_, err = set.Refresh(within(t))
+	must(t, err)
+	if names := namesIn(set.Tools()); !slices.Contains(names, "t_kite") || len(names) != 10 {
+		t.Errorf("after a search, the list has %q", names)
+	}
+}
+
 // ofManyTools returns a client of a daemon with 200 tools.
 func ofManyTools(t *testing.T) *toold.Client {
 	t.Helper()

@@ -61,7 +61,7 @@ type Toolset struct {
 	tools    json.RawMessage
 	guidance string
 	revision string
-	found    []string // ids of the tools that the model found with tool_search, newest first
+	recent   []string // ids of the tools that the model has called or found with tool_search, the newest first
 }
 
 // Toolset reads the tools for the models of a provider.
@@ -133,7 +133,7 @@ func (s *Toolset) request() *tooldv1.ExportToolsRequest {
 		r.Format = s.format.strict
 	}
 	if s.cfg.MaxTools > 0 {
-		r.Include = s.found
+		r.Include = s.recent
 	}
 	return r
 }
@@ -172,11 +172,25 @@ func (s *Toolset) take(pages []*tooldv1.ExportToolsResponse) error {
 	return nil
 }
 
-// maxFound is the largest number of tools that an export includes.
-const maxFound = 1000
+const (
+	searchID   = "tool_search"
+	maxInclude = 1000 // ids in a request for an export
+	maxID      = 64   // bytes of a tool's id; a model may name a tool that does not exist
+)
 
-// note stores which tools the model has found, so that the next Refresh includes them.
-func (s *Toolset) note(data string) {
+// called notes which tools the model has called. Otherwise the found tools would soon displace them from the list.
+func (s *Toolset) called(calls []*tooldv1.TurnCall) {
+	var ids []string
+	for _, c := range calls {
+		if c.GetTool() != searchID && len(c.GetTool()) <= maxID {
+			ids = append(ids, c.GetTool())
+		}
+	}
+	s.prefer(ids)
+}
+
+// found notes which tools a call of tool_search has found.
+func (s *Toolset) found(data string) {
 	var answer struct {
 		Tools []struct {
 			ID string `json:"id"`
@@ -189,14 +203,20 @@ func (s *Toolset) note(data string) {
 	for _, t := range answer.Tools {
 		ids = append(ids, t.ID)
 	}
+	s.prefer(ids)
+}
+
+// prefer makes the next Refresh include these tools.
+func (s *Toolset) prefer(ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, id := range s.found {
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
+	var recent []string
+	for _, id := range append(ids, s.recent...) {
+		if !slices.Contains(recent, id) {
+			recent = append(recent, id)
 		}
 	}
-	s.found = ids[:min(len(ids), maxFound)]
+	s.recent = recent[:min(len(recent), maxInclude)]
 }
 
 // NewTurnID returns a new random id for a turn.

@@ -44,7 +44,7 @@ func (s *changing) ExecuteTurn(r *tooldv1.ExecuteTurnRequest, out grpc.ServerStr
 		return &tooldv1.CallEvent{CallId: call, Event: &tooldv1.CallEvent_Finished{Finished: &tooldv1.CallFinished{Result: &tooldv1.ToolResult{Data: data}}}}
 	}
 	for _, f := range []*tooldv1.Frame{
-		{Control: &tooldv1.Frame_TurnStarted{TurnStarted: &tooldv1.TurnStarted{Calls: []*tooldv1.TurnCall{{CallId: "s", Tool: "tool_search"}, {CallId: "o", Tool: "other"}}}}},
+		{Control: &tooldv1.Frame_TurnStarted{TurnStarted: &tooldv1.TurnStarted{Calls: []*tooldv1.TurnCall{{CallId: "s", Tool: "tool_search"}, {CallId: "o", Tool: "other"}, {Tool: strings.Repeat("x", 257)}}}}},
 		{Events: []*tooldv1.CallEvent{found("s", `{"tools":[{"id":"x"},{"id":"y"}]}`), found("o", `{"tools":[{"id":"z"}]}`), found("s", `{"tools":[{"id":"y"},{"id":"w"}]}`), found("s", `no`)}},
 		{Control: &tooldv1.Frame_TurnFinished{TurnFinished: &tooldv1.TurnFinished{}}},
 	} {
@@ -81,8 +81,8 @@ func TestToolset(t *testing.T) {
 	if changed, err := set.Refresh(t.Context()); !changed || err != nil {
 		t.Errorf("the model has found tools, but Refresh = %t, %v", changed, err)
 	}
-	if last := s.requests[len(s.requests)-1]; !slices.Equal(last.GetInclude(), []string{"y", "w", "x"}) {
-		t.Errorf("the export includes %q, want the found tools, the newest first", last.GetInclude())
+	if last := s.requests[len(s.requests)-1]; !slices.Equal(last.GetInclude(), []string{"y", "w", "x", "other"}) {
+		t.Errorf("the export includes %q, want the found tools and the called one, the newest first", last.GetInclude())
 	}
 }
 
@@ -116,7 +116,7 @@ func TestSearchDuringRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.set = set
-	for _, want := range []string{".", "y,w,x."} {
+	for _, want := range []string{".", "y,w,x,other."} {
 		if _, err := set.Refresh(t.Context()); err != nil || s.failed != nil || set.Revision() != want {
 			t.Errorf("Refresh: %v; the turn: %v; the revision is %q, want %q", err, s.failed, set.Revision(), want)
 		}

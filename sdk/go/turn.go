@@ -102,6 +102,7 @@ func (t *Turn) read(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.
 		case *tooldv1.Frame_TurnStarted:
 			t.batch, result.calls = control.TurnStarted.GetBatchId(), control.TurnStarted.GetCalls()
 			result.Messages, message = nil, nil
+			t.toolset.called(result.calls)
 		case *tooldv1.Frame_TurnMessage:
 			message = append(message, control.TurnMessage.GetPart()...)
 			if control.TurnMessage.GetLast() {
@@ -121,8 +122,8 @@ func (t *Turn) read(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.
 // search gives the toolset what a call of tool_search has found.
 func (r *TurnResult) search(s *Toolset, e *tooldv1.CallEvent) {
 	data := e.GetFinished().GetResult().GetData()
-	if data != "" && slices.ContainsFunc(r.calls, func(c *tooldv1.TurnCall) bool { return c.GetCallId() == e.GetCallId() && c.GetTool() == "tool_search" }) {
-		s.note(data)
+	if data != "" && slices.ContainsFunc(r.calls, func(c *tooldv1.TurnCall) bool { return c.GetCallId() == e.GetCallId() && c.GetTool() == searchID }) {
+		s.found(data)
 	}
 }
 

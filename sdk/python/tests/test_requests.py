@@ -276,13 +276,13 @@ class Requests(unittest.TestCase):
         reader, answers = Reader(export), []
 
         def search(*found):
-            reader.read(event.Frame(turn_started=turn.TurnStarted(calls=[turn.TurnCall(call_id="s", tool="tool_search"), turn.TurnCall(call_id="o")])))
+            reader.read(event.Frame(turn_started=turn.TurnStarted(calls=[turn.TurnCall(call_id="s", tool="tool_search"), turn.TurnCall(call_id="o", tool="read"), turn.TurnCall(tool="x" * 257)])))
             for call_id, data in found:
                 reader.read(event.Frame(events=[event.CallEvent(call_id=call_id, finished=event.CallFinished(result=results.ToolResult(data=data)))]))
 
         useless = ("", "null", "5", '"x"', "[]", "{", '{"tools":null}', '{"tools":[null]}', '{"tools":{"id":"x"}}', '{"tools":[{}]}')  # a hook can change data
         search(*(("s", data) for data in useless), ("o", '{"tools":[{"id":"forged"}]}'))
-        self.assertEqual(export.found, [])
+        self.assertEqual(export.recent, ["read"])
 
         class FakeClient:
             patience, tools = 0, unittest.mock.Mock()
@@ -296,8 +296,8 @@ class Requests(unittest.TestCase):
         toolset = aio.Toolset(FakeClient(), export)
         for _ in range(2):
             self.assertTrue(run(toolset.refresh()))
-        include = ["y", "z", "x"]
-        self.assertEqual(answers, [([], "", ""), ([], "p", ""), (include, "", "1"), (include, "p", "")])
+        include = ["y", "z", "x", "read"]
+        self.assertEqual(answers, [(["read"], "", ""), (["read"], "p", ""), (include, "", "1"), (include, "p", "")])
 
 
 if __name__ == "__main__":

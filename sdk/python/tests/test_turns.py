@@ -74,7 +74,7 @@ class Turns(unittest.TestCase):
         frames = [searches, found('{"tools":[{"id":"a"},{"id":"b"}]}'), found('{"tools":[{"id":"b"},{"id":"c"}]}'), found('{"tools":[{"id'),
                   found('{"tools":[{"id":"x"}]}', "c1")]
         request = read("openai", *frames, max_tools=8).export.request()
-        self.assertEqual((list(request.include), request.max_tools), (["b", "c", "a"], 8))
+        self.assertEqual((list(request.include), request.max_tools), (["b", "c", "a", "read"], 8))
         self.assertEqual(list(read("openai", *frames).export.request().include), [])
 
     def test_turns_run_only_offered_tools(self):

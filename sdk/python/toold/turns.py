@@ -24,7 +24,8 @@ _FORMATS = {
     "gemini": (turn.TURN_PROVIDER_GEMINI, tools.EXPORT_FORMAT_GEMINI, None),
     "ai-sdk": (turn.TURN_PROVIDER_AI_SDK, tools.EXPORT_FORMAT_MCP, None),
 }
-MAX_FOUND = 1000  # of ExportToolsRequest.include
+MAX_INCLUDE = 1000  # ids in ExportToolsRequest.include
+MAX_ID = 64  # characters of a tool's id; a model may name a tool that does not exist
 SEARCH = "tool_search"
 
 
@@ -52,12 +53,12 @@ class Export:
         self.max_tools, self.query = max_tools, query
         self.tools: list[Any] = []
         self.guidance, self.revision = "", ""
-        self.found: list[str] = []  # ids of tools that the model found, the newest first
+        self.recent: list[str] = []  # ids of the tools that the model has called or found, the newest first
 
     def request(self) -> tools.ExportToolsRequest:
         return tools.ExportToolsRequest(
             format=self.format, offered=self.offered, max_tools=self.max_tools, query=self.query,
-            include=self.found if self.max_tools else [], if_revision=self.revision)
+            include=self.recent if self.max_tools else [], if_revision=self.revision)
 
     def take(self, pages: Sequence[tools.ExportToolsResponse]) -> None:
         """Takes all pages of one revision."""
@@ -65,8 +66,9 @@ class Export:
         self.guidance = "\n\n".join(page.guidance for page in pages if page.guidance)
         self.revision = pages[0].revision
 
-    def add(self, found: Iterable[str]) -> None:
-        self.found = list(dict.fromkeys([*found, *self.found]))[:MAX_FOUND]
+    def prefer(self, ids: Iterable[str]) -> None:
+        """Makes the next export include these tools."""
+        self.recent = list(dict.fromkeys([*ids, *self.recent]))[:MAX_INCLUDE]
 
     def turn(self, message: Any, turn_id: str, run_id: str, thread_id: str, stop_reason: str, run: calls.Run | None,
              fields: dict[str, Any]) -> turn.TurnSpec:
@@ -113,6 +115,8 @@ class Reader:
             self.batch_id = frame.turn_started.batch_id
             self._reset(list(frame.turn_started.calls))
             self._searches.update(c.call_id for c in self.calls if c.tool == SEARCH)
+            # Otherwise the found tools would soon displace the called ones from the list.
+            self.export.prefer(c.tool for c in self.calls if c.tool != SEARCH and len(c.tool) <= MAX_ID)
         elif control == "turn_message":
             self.part += frame.turn_message.part
             if frame.turn_message.last:
@@ -130,7 +134,7 @@ class Reader:
             found = [str(tool["id"]) for tool in json.loads(e.finished.result.data)["tools"]]
         except (ValueError, TypeError, LookupError):
             return  # the search failed, or a hook or the budget of output has changed its result
-        self.export.add(found)
+        self.export.prefer(found)
 
 
 @dataclass

@@ -50,7 +50,7 @@ export class Toolset<P extends Provider = Provider> {
   guidance = "";
   /** Changes when anything in tools or guidance changes. */
   revision = "";
-  private found: string[] = []; // ids of the tools that the model found with tool_search, newest first
+  private recent: string[] = []; // ids of the tools that the model has called or found with tool_search, the newest first
 
   constructor(private readonly client: Client, readonly provider: P, readonly options: ToolsetOptions = {}) {
     const format = formats[provider];
@@ -61,7 +61,7 @@ export class Toolset<P extends Provider = Provider> {
   /** Reads the tools again if they have changed. Returns true if they have. Call it before each request to the model. */
   async refresh(options: RequestOptions = {}): Promise<boolean> {
     const o = { signal: limit(options) }; // one time limit for all pages
-    const include = this.options.maxTools ? this.found : []; // the same for all pages, although the model may find tools meanwhile
+    const include = this.options.maxTools ? this.recent : []; // the same for all pages, although the model may find tools meanwhile
     const first = await this.page({ include, ifRevision: this.revision }, o);
     if (first.notModified) return false;
     const pages = [first];
@@ -101,7 +101,7 @@ export class Toolset<P extends Provider = Provider> {
       run: create(RunSchema, { ...run, runId: runId ?? run?.runId, threadId: threadId ?? run?.threadId, agent: offered ? { ...run?.agent, tools: offered } : run?.agent } as MessageInitShape<typeof RunSchema>),
     });
     return new Turn(this.client, this.provider, spec, (tools) => {
-      this.found = [...new Set([...tools, ...this.found])].slice(0, 1000);
+      this.recent = [...new Set([...tools, ...this.recent])].slice(0, 1000);
     });
   }
 }
@@ -134,7 +134,7 @@ export interface TurnOptions {
 export class Turn {
   private batchId = "";
   private searches = new Set<string>(); // calls of tool_search
-  constructor(private readonly client: Client, private readonly provider: Provider, readonly spec: TurnSpec, private readonly found: (tools: string[]) => void) {}
+  constructor(private readonly client: Client, private readonly provider: Provider, readonly spec: TurnSpec, private readonly prefer: (tools: string[]) => void) {}
 
   /**
    * Runs the calls and returns the messages for the model. Each event goes to onEvent once. After a broken connection or a restart of the
@@ -174,6 +174,8 @@ export class Turn {
       if (control.case === "turnStarted") {
         [messages, part, calls, this.batchId] = [[], "", control.value.calls, control.value.batchId];
         for (const call of calls) if (call.tool === "tool_search") this.searches.add(call.callId);
+        // Otherwise the found tools would soon displace them from the list. A model may name a tool that does not exist, with a longer id.
+        this.prefer(calls.map((call) => call.tool).filter((id) => id !== "tool_search" && id.length <= 64));
       } else if (control.case === "turnMessage") {
         part += control.value.part;
         if (control.value.last) [messages, part] = [[...messages, JSON.parse(part)], ""];
@@ -190,7 +192,7 @@ export class Turn {
   private search({ callId, event }: CallEvent): void {
     if (event.case !== "finished" || !this.searches.has(callId)) return;
     try {
-      this.found(JSON.parse(event.value.result?.data ?? "").tools.map((tool: any) => String(tool.id)));
+      this.prefer(JSON.parse(event.value.result?.data ?? "").tools.map((tool: any) => String(tool.id)));
     } catch {
       return; // the search failed, or a hook or the budget of output has changed its result
     }

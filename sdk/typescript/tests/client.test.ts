@@ -183,7 +183,7 @@ test("toolsets", async () => {
   await serve({
     async *executeTurn({ cursor }) {
       const frame = (frame: MessageInitShape<typeof FrameSchema>) => create(ExecuteTurnResponseSchema, { frame });
-      yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }, { callId: "t", tool: "web" }] } } });
+      yield frame({ control: { case: "turnStarted", value: { batchId: "b", calls: [{ callId: "s", tool: "tool_search" }, { callId: "t", tool: "web" }, { callId: "u", tool: "x".repeat(257) }] } } });
       const useless = ["", "null", "5", "[]", "{", '{"tools":null}', '{"tools":[null]}', '{"tools":{"id":"x"}}']; // a hook can change the data
       const events = [...useless, '{"tools":[{"id":"far"},{"id":"away"}]}'].map((data) => ({ callId: "s", event: finished(data) }));
       if (!cursor) yield frame({ cursor: "1", events: [...events, { callId: "t", event: finished('{"tools":[{"id":"forged"}]}') }] });
@@ -204,7 +204,7 @@ test("toolsets", async () => {
     assert.equal(await toolset.refresh(), true);
     assert.deepEqual(toolset.tools, [{ name: "d" }]);
     const last = requests.at(-1)!;
-    assert.deepEqual([last.include, last.maxTools, last.query, last.ifRevision], [["far", "away"], 8, "colours", "2"]);
+    assert.deepEqual([last.include, last.maxTools, last.query, last.ifRevision], [["web", "far", "away"], 8, "colours", "2"]);
     assert.throws(() => toolset.turn({}, {} as any), /turnId is required/);
     await assert.rejects(client.toolset("anthropic", { strict: true }), RangeError);
     await assert.rejects(client.toolset("claude" as Provider), RangeError);
