@@ -202,22 +202,27 @@ func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 	}
 	d.ExpectedDigest = call.GetSuspension().GetDigest()
 	r := &tooldv1.ResumeToolRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), CallId: call.GetCallId(), Decision: d}
-	all := events(frames(ctx, c.patience, "", func(ctx context.Context, cursor string) (stream[*tooldv1.ResumeToolResponse], error) {
+	open := func(ctx context.Context, cursor string) (stream[*tooldv1.ResumeToolResponse], error) {
 		r.Cursor = cursor
 		return c.Calls.ResumeTool(ctx, r)
-	}))
-	next, stop := iter.Pull2(all)
-	first, err, ok := next() // the first event confirms the decision
-	if err != nil {
-		stop()
-		return nil, err
+	}
+	var first *tooldv1.Frame // with events; it confirms the decision
+	for f, err := range frames(ctx, c.patience, "", open) {
+		if err != nil {
+			return nil, err
+		}
+		if first = f; len(f.GetEvents()) > 0 {
+			break // a stream that nobody reads must not stay open
+		}
 	}
 	return func(yield func(*tooldv1.CallEvent, error) bool) {
-		defer stop()
-		for e, err := first, error(nil); ok; e, err, ok = next() {
-			if !yield(e, err) {
+		for _, e := range first.GetEvents() {
+			if !yield(e, nil) {
 				return
 			}
+		}
+		if cursor := first.GetCursor(); cursor != "" {
+			events(frames(ctx, c.patience, cursor, open))(yield)
 		}
 	}, nil
 }

@@ -3,6 +3,7 @@ package toold_test
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -78,5 +79,47 @@ func TestRetryInfoThatNoClientCanHonour(t *testing.T) {
 		if len(b.token) != 1 || b.token[0] != "Bearer secret" {
 			t.Errorf("the daemon got the token %q", b.token)
 		}
+	}
+}
+
+// deciding is a daemon whose stream after a decision ends when the client leaves. It has one more event for a client that returns.
+type deciding struct {
+	tooldv1.UnimplementedCallServiceServer
+	left chan struct{}
+}
+
+func (d *deciding) ResumeTool(r *tooldv1.ResumeToolRequest, s grpc.ServerStreamingServer[tooldv1.ResumeToolResponse]) error {
+	if r.GetCursor() == "1" {
+		return s.Send(&tooldv1.ResumeToolResponse{Frame: &tooldv1.Frame{Cursor: "2", Events: []*tooldv1.CallEvent{{Sequence: 3}}}})
+	}
+	if err := s.Send(&tooldv1.ResumeToolResponse{Frame: &tooldv1.Frame{Cursor: "1", Events: []*tooldv1.CallEvent{{Sequence: 1}, {Sequence: 2}}}}); err != nil {
+		return err
+	}
+	<-s.Context().Done()
+	close(d.left)
+	return nil
+}
+
+// TestDecisionsWithoutReaders checks that a decision leaves no stream open when nobody reads its events.
+func TestDecisionsWithoutReaders(t *testing.T) {
+	d := &deciding{left: make(chan struct{})}
+	events, err := serve(t, admin(&versioned{}), calls(d)).Decline(t.Context(), &tooldv1.Call{}, "no")
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-d.left:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the stream is open, although nobody reads the events")
+	}
+	var sequences []int64
+	for e, err := range events {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sequences = append(sequences, e.GetSequence())
+	}
+	if !slices.Equal(sequences, []int64{1, 2, 3}) {
+		t.Errorf("a later reader gets %v", sequences)
 	}
 }
