@@ -65,7 +65,7 @@ func testEmbedded(t *testing.T, s *release.Program) {
 		t.Errorf("the gate's refusal is %v", e)
 	}
 	info, err := tooldv1.NewAdminServiceClient(conn).GetInfo(ctx, &tooldv1.GetInfoRequest{})
-	if err != nil || info.GetVersion() != release.Version {
+	if err != nil || "v"+info.GetVersion() != release.Version {
 		t.Errorf("the version is %q, %v; want that of the module", info.GetVersion(), err)
 	}
 	if out := s.Run(t, "./embedded", "call", "greet", "name=Grace"); !strings.Contains(out, "Hello Grace!") {
