@@ -192,15 +192,14 @@ export class Client {
   }
 
   private async decide(call: Call, d: MessageInitShape<typeof DecisionSchema>, o: RequestOptions & { waitForDecision?: boolean }): Promise<AsyncGenerator<CallEvent>> {
-    const { suspensionId, digest } = call.suspension!, { waitForDecision } = o;
+    const { suspensionId, digest } = call.suspension!, { waitForDecision } = o, signal = limit(o);
     const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId || randomUUID(), expectedDigest: digest } as MessageInitShape<typeof DecisionSchema>);
-    const all = events(this.frames(o, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal })));
-    const first = await all.next(); // sends the decision even if the caller never reads the events
+    const read = (from: string) => this.frames({ signal }, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal }), from);
+    let first: Frame | undefined; // with events; it confirms the decision
+    for await (first of read("")) if (first.events.length > 0) break; // a stream that nobody reads must not stay open
     return (async function* () {
-      if (!first.done) {
-        yield first.value;
-        yield* all;
-      }
+      yield* first?.events ?? [];
+      if (first?.cursor) yield* events(read(first.cursor));
     })();
   }
 
@@ -223,9 +222,9 @@ export class Client {
    * Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them.
    * @internal
    */
-  async *frames(o: RequestOptions, open: (cursor: string, signal: AbortSignal) => AsyncIterable<{ frame?: Frame }>): AsyncGenerator<Frame> {
+  async *frames(o: RequestOptions, open: (cursor: string, signal: AbortSignal) => AsyncIterable<{ frame?: Frame }>, from = ""): AsyncGenerator<Frame> {
     const until = limit(o), retry = new Retry(this.patience, until);
-    for (let cursor = ""; ;) {
+    for (let cursor = from; ;) {
       const end = new AbortController(); // ends the stream when nobody reads it any more
       try {
         let again = false;

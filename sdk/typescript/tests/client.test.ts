@@ -334,3 +334,22 @@ test("a result in the tool's place", async () => {
   assert.deepEqual({ data, message, error, result: decision!.result, arguments: decision!.arguments }, { data: '{"paid":true}', message: "Paid by hand.", error: false, result: "", arguments: "" });
   assert.equal(decision!.expectedDigest, call.suspension!.digest);
 });
+
+test("a decision leaves no stream open when nobody reads the events", async () => {
+  const call = create(CallSchema, { callId: "a", suspension: { suspensionId: "s-1" } });
+  let left = () => {};
+  const ended = new Promise<void>((resolve) => { left = resolve; });
+  await serve({
+    async *resumeTool({ cursor }, c) {
+      if (cursor === "1") return yield { frame: { cursor: "2", events: [{ sequence: 3n }] } };
+      yield { frame: { cursor: "1", events: [{ sequence: 1n }, { sequence: 2n }] } };
+      await new Promise<void>((resolve) => c.signal.addEventListener("abort", () => resolve()));
+      left();
+    },
+  }, {}, async (client) => {
+    const events = await client.decline(call), sequences: bigint[] = [];
+    await ended;
+    for await (const e of events) sequences.push(e.sequence);
+    assert.deepEqual(sequences, [1n, 2n, 3n]);
+  });
+});
