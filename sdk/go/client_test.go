@@ -38,6 +38,9 @@ func TestTokensStayOnThisMachine(t *testing.T) {
 			t.Errorf("a client sends its token to %s", address)
 		}
 	}
+	if _, err := toold.Dial("127.0.0.1", toold.WithToken("secret")); err == nil || !strings.Contains(err.Error(), "no port") {
+		t.Errorf("an address without a port gives %v", err)
+	}
 	for _, with := range [][]toold.Option{nil, {toold.WithToken("secret"), toold.WithTLS(credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}))}} {
 		c, err := toold.Dial("toold.example:7130", with...)
 		if err != nil {

@@ -46,6 +46,8 @@ class Channel(unittest.TestCase):
         }.items():
             self.assertEqual(_target(address, None), (target, None))
         self.assertIsNotNone(_target("https://h", None)[1])
+        with self.assertRaisesRegex(ValueError, "no port"):
+            Client("127.0.0.1", "secret")
         for address in ("ftp://h", "http://", "http://u:p@h", "http://h/path"):
             with self.assertRaises(ValueError, msg=address):
                 _target(address, None)

@@ -25,8 +25,6 @@ def connect(address: str, credentials: grpc.ChannelCredentials | None = None, to
     target, credentials = _target(address, credentials)
     if credentials is not None:
         return module.secure_channel(target, credentials, options=OPTIONS)
-    if not address:
-        raise ValueError("the address is empty; give host:port or the path of a socket")
     if token and not _local(target):
         raise ValueError(f"the token would be sent to {target} unencrypted; use https:// or credentials=grpc.ssl_channel_credentials(...)")
     # Without TLS, do not use a proxy from the environment (http_proxy): it could read the token.
@@ -37,6 +35,8 @@ def _target(address: str, credentials: grpc.ChannelCredentials | None) -> tuple[
     """Returns the address in the form that grpc accepts, and the credentials for it."""
     if address.startswith(("unix:", "unix-abstract:", "dns:")):
         return address, credentials
+    if ":" not in address and "/" not in address:
+        raise ValueError(f"the address {address!r} has no port; give host:port or the path of a socket")
     if "://" not in address:
         return ("unix:" + os.path.abspath(address) if "/" in address else address), credentials
     url = urlsplit(address)

@@ -13,6 +13,9 @@ func CheckToken(target string) error {
 	if local(target) {
 		return nil
 	}
+	if !strings.Contains(target, ":") {
+		return fmt.Errorf("the address %q has no port; give host:port or unix:/path", target)
+	}
 	return fmt.Errorf("the token would be sent to %s unencrypted: use TLS", target)
 }
 
