@@ -24,7 +24,12 @@ type remote struct {
 }
 
 func (r *remote) Descriptor() tool.Descriptor {
-	return tool.Descriptor{ID: "t", Effects: mutating, Parameters: []byte(anyObject)}
+	return tool.Descriptor{ID: "t", Effects: mutating, Mildest: &tool.Effects{Resources: []tool.Resource{{Kind: "file"}}}, Parameters: []byte(anyObject)}
+}
+
+// Assess names a resource for each text of arguments, so calls with different arguments do not overlap.
+func (r *remote) Assess(args tool.Arguments) tool.Effects {
+	return tool.Effects{Resources: []tool.Resource{{Kind: "file", ID: args.Text()}}}
 }
 
 func (r *remote) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
@@ -64,13 +69,13 @@ func overRestart(t *testing.T, hold time.Duration, run func(w *world, r *remote,
 		w.kill()
 		synctest.Wait()
 		w.takeOver(hold, nil)
-		next := w.begin(spec("t", ""))
+		next := w.begin(spec("t", `{"other":1}`))
 		run(w, r, id, next)
 	})
 }
 
 // TestT84AttemptOutlivesTheDaemon checks an attempt in another program that reconnects to the next daemon. The attempt continues and does
-// not begin again, whether or not the previous daemon may still run. Meanwhile other calls of the thread wait.
+// not begin again, whether or not the previous daemon may still run. Meanwhile other calls of the thread wait, whatever resources they name.
 func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	for _, hold := range []time.Duration{0, 40 * time.Second} {
 		overRestart(t, hold, func(w *world, r *remote, id, next string) {

@@ -39,6 +39,7 @@ type desk struct {
 	mu    sync.Mutex
 	open  map[string]chan struct{}
 	links map[string]string // what the ids in arguments refer to
+	moves []string          // what the id "moving" refers to at its next assessments; the last one stays
 }
 
 func (d *desk) target(id string) string {
@@ -46,6 +47,10 @@ func (d *desk) target(id string) string {
 	defer d.mu.Unlock()
 	if to, ok := d.links[id]; ok {
 		return to
+	}
+	if id == "moving" {
+		id = d.moves[0]
+		d.moves = d.moves[min(1, len(d.moves)-1):]
 	}
 	return id
 }
@@ -228,15 +233,23 @@ func (d *desk) play(w *world, calls []call.Spec, order []int, inBatch, crash boo
 // TestResourcesOfADecidedCall checks calls of a batch that are decided together. They resume together when their resources do not overlap.
 // A call with edited arguments resumes alone, because its resources are not known yet.
 func TestResourcesOfADecidedCall(t *testing.T) {
-	for edited, together := range map[string]bool{"": true, uses("a").Arguments: false, uses("c").Arguments: false} {
+	for edited, together := range map[string]bool{"": true, uses("a").Arguments: false, uses("c").Arguments: false, "result": false} {
 		d := &desk{}
-		inBubble(t, d.tools(), gates(namedGate("g", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		inBubble(t, d.tools(), gates(namedGate("g", func(in *hook.Input) (hook.Verdict, error) {
+			ticket := tool.Ticket{}
+			if edited == "result" && strings.Contains(in.Arguments.Text(), `"b"`) {
+				ticket.ResumeMode = tool.PassDecisionToTool
+			}
+			return approval(ticket)(in)
+		})), func(t *testing.T, w *world) {
 			b := batchOf(call.Auto, uses("a"), uses("b"))
 			b.Replay = call.AllDecided
 			w.launch(b)
 			w.decide(bob, b.Calls[0].ID, yes())
 			second := yes()
-			second.Arguments = edited
+			if second.Arguments = edited; edited == "result" {
+				second.Arguments, second.Result = "", uses("c").Arguments
+			}
 			w.decide(bob, b.Calls[1].ID, second)
 			if now := d.executing(b.Calls); (len(now) == 2) != together {
 				t.Errorf("edited %q: %v execute", edited, now)
@@ -270,6 +283,42 @@ func TestResourcesAreAssessedAtTheTurn(t *testing.T) {
 		}
 		if c := w.get(calls[1].ID); c.Status != call.Succeeded || len(c.Assessment.Resources) != 1 || c.Assessment.Resources[0].ID != "x" {
 			t.Errorf("%s with %+v, want the resource that it had when it ran", c.Status, c.Assessment)
+		}
+	})
+}
+
+// TestResourcesThatKeepChanging checks a call whose resources differ at each assessment. It waits until it is alone.
+func TestResourcesThatKeepChanging(t *testing.T) {
+	d := &desk{moves: []string{"m1", "m2", "m3"}}
+	inBubble(t, d.tools(), nil, func(t *testing.T, w *world) {
+		calls := []call.Spec{spec("bash", "{}"), uses("moving"), uses("y")}
+		w.beginAll(calls, false)
+		for _, want := range []int{0, 2, 1} {
+			if now := d.executing(calls); !slices.Equal(now, []int{want}) {
+				t.Fatalf("%v execute, want %d alone", now, want)
+			}
+			d.end(calls[want])
+		}
+		if c := w.get(calls[1].ID); c.Status != call.Succeeded || len(c.Assessment.Resources) > 0 {
+			t.Errorf("%s with %+v", c.Status, c.Assessment)
+		}
+	})
+}
+
+// TestFilteredResources checks that filters change the ids in the record, and that the queue compares the real ids.
+func TestFilteredResources(t *testing.T) {
+	d := &desk{}
+	inBubble(t, d.tools(), scrubs(&scrubber{}), func(t *testing.T, w *world) {
+		calls := []call.Spec{uses(hushed), uses("***"), uses(hushed + "/a")}
+		w.beginAll(calls, false)
+		for _, want := range [][]int{{0, 1}, {1, 2}, {2}} {
+			if now := d.executing(calls); !slices.Equal(now, want) {
+				t.Fatalf("%v execute, want %v", now, want)
+			}
+			d.end(calls[want[0]])
+		}
+		if c := w.get(calls[2].ID); c.Status != call.Succeeded || c.Assessment.Resources[0].ID != "***/a" {
+			t.Errorf("%s with %+v", c.Status, c.Assessment)
 		}
 	})
 }
