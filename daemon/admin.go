@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -146,6 +147,7 @@ type reloads struct {
 	mu           sync.Mutex
 	rules        []byte // text of the rule file in force
 	descriptions map[string]string
+	names        map[registry.Origin]registry.Name
 	level        string
 	secrets      redact.Config
 	references   []config.NamedSecret
@@ -200,6 +202,19 @@ func (d reloader) reloadDescriptions(next *config.Config) (swapped bool, err err
 	}
 	d.reload.descriptions = descriptionsOf(next)
 	d.warnOfDescriptions()
+	return true, nil
+}
+
+func (d reloader) reloadNames(next *config.Config) (swapped bool, err error) {
+	names := newIDsOf(next)
+	if maps.Equal(d.reload.names, names) {
+		return false, nil
+	}
+	if err := d.tools.Rename(names); err != nil {
+		return false, err
+	}
+	d.reload.names = names
+	d.warnOfNames()
 	return true, nil
 }
 
@@ -281,6 +296,7 @@ func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
 		name, key string
 		swap      func() (bool, error)
 	}{
+		{"tools.names", "tools.names: ", func() (bool, error) { return d.reloadNames(n.cfg) }}, // first, so that a new tool can get an id that becomes free
 		{"command", "command.directory: ", func() (bool, error) { return d.reloadManifests(n.manifests) }},
 		{"tools.descriptions", "tools.descriptions: ", func() (bool, error) { return d.reloadDescriptions(n.cfg) }},
 		{"secrets", "secrets: ", func() (bool, error) { return d.reloadReferences(context.Background(), n.references, n.cfg) }},
@@ -323,6 +339,14 @@ func descriptionsOf(c *config.Config) map[string]string {
 		texts[d.Tool] = d.Text
 	}
 	return texts
+}
+
+func newIDsOf(c *config.Config) map[registry.Origin]registry.Name {
+	names := make(map[registry.Origin]registry.Name, len(c.Tools.Names))
+	for _, n := range c.Tools.Names {
+		names[registry.Origin{Source: n.Source, ID: n.Tool}] = registry.Name{ID: n.ID, Alias: n.Alias}
+	}
+	return names
 }
 
 // storeKind returns the name of the kind of store.

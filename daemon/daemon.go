@@ -210,7 +210,7 @@ func (d *daemon) openTools(ctx context.Context) error {
 		AssertFormats: d.cfg.Tools.AssertFormats,
 		Pins:          pins, Trusted: slices.Concat([]string{builtin, embedded, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
 	})
-	if err := d.tools.Describe(descriptionsOf(d.cfg)); err != nil {
+	if err := errors.Join(d.tools.Describe(descriptionsOf(d.cfg)), rename(d.tools, d.cfg)); err != nil {
 		return err
 	}
 	d.jobs, err = registerTools(d.tools, d.cfg, d.workspaces, needs{
@@ -236,8 +236,9 @@ func (d *daemon) openEngine(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reload.rules, d.reload.descriptions, d.reload.level = text, descriptionsOf(d.cfg), d.cfg.Log.Level
+	d.reload.rules, d.reload.descriptions, d.reload.names, d.reload.level = text, descriptionsOf(d.cfg), newIDsOf(d.cfg), d.cfg.Log.Level
 	d.warnOfDescriptions()
+	d.warnOfNames()
 	policies := policy.New(d.store)
 	d.gate = permission.New(permission.Config{
 		Rules: rules, SingleUser: d.cfg.SingleUser, Commands: commands(), Paths: d.workspaces.paths, Remembered: policies, Modes: policies, Above: wire.Above(policies),
@@ -299,6 +300,21 @@ func (d *daemon) warnOfDescriptions() {
 	for _, id := range d.tools.Undescribed() {
 		d.log.Warn("a configured description names no existing tool", zap.String("tool", id))
 	}
+}
+
+// warnOfNames logs configured ids whose tool does not exist. Tools of workers and MCP servers may come later.
+func (d *daemon) warnOfNames() {
+	for _, o := range d.tools.Unnamed() {
+		d.log.Warn("an id in tools.names has no tool yet", zap.String("tool", o.ID), zap.String("source", o.Source))
+	}
+}
+
+// rename applies the configured ids of tools to a registry that has no tools yet.
+func rename(r *registry.Registry, c *config.Config) error {
+	if err := r.Rename(newIDsOf(c)); err != nil {
+		return config.Errorf("tools.names: %w", err)
+	}
+	return nil
 }
 
 // hooks returns the hooks inside the daemon. The permission gate comes before all other gates.

@@ -94,7 +94,7 @@ func factList(f isolation.Facts) []call.Fact {
 
 // ofShell reports whether the commands of a tool use the profile of bash.
 func ofShell(t *tool.Descriptor) bool {
-	return t.Source == builtin && (t.ID == "bash" || t.ID == "bash_input")
+	return t.Source == builtin && (t.OwnID() == "bash" || t.OwnID() == "bash_input")
 }
 
 // isolation returns the facts for the records of a tool's calls.

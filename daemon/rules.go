@@ -243,7 +243,7 @@ func describe(ctx context.Context, t tool.Tool, in *hook.Input) tool.Description
 		return tool.Description{}
 	}
 	d, err := describer.Describe(ctx, &tool.Call{
-		Namespace: in.Namespace, ID: in.CallID, Tool: in.Descriptor.ID, Attempt: 1, Run: in.Run, Caller: in.Caller, Arguments: in.Arguments,
+		Namespace: in.Namespace, ID: in.CallID, Tool: in.Descriptor.OwnID(), Attempt: 1, Run: in.Run, Caller: in.Caller, Arguments: in.Arguments,
 	})
 	if err != nil {
 		return tool.Description{Degraded: true}
@@ -281,6 +281,9 @@ func offlineTools(cfg *config.Config, given []tool.Tool) (*registry.Registry, wo
 		return nil, nil, err
 	}
 	tools := registry.New(registry.Config{AssertFormats: cfg.Tools.AssertFormats})
+	if err := rename(tools, cfg); err != nil {
+		return nil, nil, errors.Join(err, all.Close())
+	}
 	_, err = registerTools(tools, cfg, all, needs{given: given, exec: noExec{}})
 	if err == nil {
 		err = registerSubagents(tools, cfg, nil, nil, nil)

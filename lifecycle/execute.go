@@ -194,7 +194,7 @@ func (p *pipeline) call(r tool.Reporter) *tool.Call {
 	defer p.l.mu.Unlock() // Needs the lock: after an abandoned attempt, another goroutine may end the attempt at the same time.
 	c := p.l.c
 	return &tool.Call{
-		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: c.Tool, Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,
+		Namespace: c.Namespace, ID: c.ID, ModelCallID: c.ModelCallID, Tool: p.def.Descriptor.OwnID(), Attempt: max(p.attempt, 1), Epoch: p.l.e.epoch, ReadOnly: c.Assessment.Mutability == tool.ReadOnly,
 		Run: c.Run, Caller: c.Caller, OnBehalfOf: c.OnBehalfOf, Arguments: p.basis.Arguments, Documents: p.documents,
 		Resume: p.resume, Checkpoint: c.Checkpoint, Reporter: r,
 	}

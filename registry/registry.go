@@ -37,6 +37,7 @@ type Registry struct {
 
 	mu           sync.Mutex // serializes changes
 	descriptions map[string]string
+	names        map[Origin]Name
 	current      atomic.Pointer[snapshot]
 }
 
@@ -60,7 +61,7 @@ func (s *snapshot) find(namespace, name string) *Entry {
 
 // shows reports whether a namespace has a tool. A namespace does not have a tool that lost its name to a tool of all namespaces.
 func (s *snapshot) shows(e *Entry, namespace string) bool {
-	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.own.ID] == e
+	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.Descriptor.ID] == e
 }
 
 // names has the ids and aliases of one namespace. No two may differ only in case, because people and models confuse Bash and bash.
@@ -81,7 +82,7 @@ func (n *names) add(e *Entry) {
 func (n *names) taken(e *Entry) (errs []error) {
 	for _, name := range namesOf(&e.Descriptor) {
 		if other := n.folded[strings.ToLower(name)]; other != nil {
-			errs = append(errs, &DuplicateError{name, [2]string{other.Source, e.Source}, n.exact[name] == nil})
+			errs = append(errs, &DuplicateError{name, [2]string{other.Source, e.Source}, e.own.ID, n.exact[name] == nil})
 		}
 	}
 	return errs
@@ -101,6 +102,7 @@ func New(cfg Config) *Registry {
 type DuplicateError struct {
 	Name    string
 	Sources [2]string // the source that has the name, and the source that was refused
+	Tool    string    // id that the refused source gave the tool
 	Case    bool      // The two names differ only in case.
 }
 
@@ -174,16 +176,21 @@ func (r *Registry) newEntries(source string, tools []tool.Tool) ([]*Entry, error
 	return entries, errors.Join(refused...)
 }
 
-// applyLocked replaces the entries of the registry, unless two of them have the same name. It compares the added entries with their pins
-// and sets their descriptions.
+// applyLocked replaces the entries of the registry, unless two of them have the same name. It sets the ids and descriptions of the added
+// entries, and compares these entries with their pins.
 func (r *Registry) applyLocked(entries, added []*Entry) error {
+	for _, e := range added {
+		if err := e.override(r.descriptions, r.names); err != nil {
+			return err
+		}
+	}
 	byNamespace, err := r.nameLocked(entries) // The added entries are last.
 	if err != nil {
 		return err
 	}
 	slices.SortStableFunc(entries, func(a, b *Entry) int { return strings.Compare(a.Descriptor.ID, b.Descriptor.ID) })
 	for _, e := range added {
-		if err := errors.Join(r.judge(e), e.describe(r.descriptions)); err != nil {
+		if err := r.judge(e); err != nil {
 			return err
 		}
 	}
@@ -216,16 +223,18 @@ func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
 		case len(other) == 0:
 			taken = append(taken, own.taken(e)...)
 			own.add(e)
-		case !r.hasLocked(e.Source, e.own.ID):
+		case !r.hasLocked(e):
 			taken = append(taken, other...)
 		}
 	}
 	return byNamespace, errors.Join(taken...)
 }
 
-// hasLocked reports whether a source already has a tool.
-func (r *Registry) hasLocked(source, id string) bool {
-	return slices.ContainsFunc(r.current.Load().entries, func(e *Entry) bool { return e.Source == source && e.own.ID == id })
+// hasLocked reports whether the source of a tool already has this tool under the same id.
+func (r *Registry) hasLocked(e *Entry) bool {
+	return slices.ContainsFunc(r.current.Load().entries, func(old *Entry) bool {
+		return old.Source == e.Source && old.own.ID == e.own.ID && old.Descriptor.ID == e.Descriptor.ID
+	})
 }
 
 func (r *Registry) storeLocked(entries []*Entry, byNamespace map[string]*names) {

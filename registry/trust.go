@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
-	"github.com/toold-dev/toold/registry/rank"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -86,7 +83,7 @@ func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descripto
 		return ""
 	}
 	return fmt.Sprintf("the definition of %s from %s is not the trusted one; an operator can compare the two with: toold tools diff %s",
-		e.own.ID, e.Source, e.own.ID)
+		e.Descriptor.ID, e.Source, e.own.ID)
 }
 
 // Accept trusts the waiting definition of a tool if it has this digest.
@@ -109,52 +106,4 @@ func (r *Registry) Accept(source, id, digest string) (*Entry, error) {
 	entries := slices.Clone(old.entries)
 	entries[i] = &accepted
 	return &accepted, r.applyLocked(entries, nil)
-}
-
-// Describe replaces the descriptions of tools, by id, and drops earlier replacements. A pin covers the definition of the source. The digest
-// of an entry covers the description that models read.
-func (r *Registry) Describe(descriptions map[string]string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	entries := slices.Clone(r.current.Load().entries)
-	for i, e := range entries {
-		next := *e
-		if err := next.describe(descriptions); err != nil {
-			return err
-		}
-		entries[i] = &next
-	}
-	r.descriptions = descriptions
-	return r.applyLocked(entries, nil)
-}
-
-// describe sets the descriptor of the entry from that of the source.
-func (e *Entry) describe(descriptions map[string]string) error {
-	e.Descriptor, e.Digest = e.own, e.ownDigest
-	e.words = sync.OnceValue(func() *rank.Document { return rank.NewDocument(&e.Descriptor) })
-	text, ok := descriptions[e.own.ID]
-	if !ok {
-		return nil
-	}
-	e.Descriptor.Description = text
-	if err := checkTexts(&e.Descriptor); err != nil {
-		return fmt.Errorf("description of %q: %w", e.own.ID, err)
-	}
-	var err error
-	e.Digest, err = e.Descriptor.Digest()
-	return err
-}
-
-// Undescribed returns the ids that have a replacement description but no tool.
-func (r *Registry) Undescribed() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var ids []string
-	for id := range r.descriptions {
-		if !slices.ContainsFunc(r.current.Load().entries, func(e *Entry) bool { return e.own.ID == id }) {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, strings.Compare)
-	return ids
 }

@@ -180,6 +180,82 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// A tool has the id of the operator, and its digest covers the id. The pin covers the definition of the source, so the tool stays trusted.
+func TestRename(t *testing.T) {
+	pins := &memoryPins{pins: map[string]registry.Pin{}}
+	r := registry.New(registry.Config{Pins: pins})
+	rename := func(name registry.Name) error {
+		return r.Rename(map[registry.Origin]registry.Name{{Source: "mcp:w", ID: "weather"}: name, {Source: "mcp:w", ID: "nobody"}: {ID: "other"}})
+	}
+	register(t, r, "mcp:w", weather("x"))
+	register(t, r, "builtin", named("read")...)
+	own, _ := r.Lookup("weather")
+	for _, id := range []string{"", "a b", "fe_x", "read", "Read"} {
+		if err := rename(registry.Name{ID: id}); err == nil || offeredIDs(r) != "read weather" {
+			t.Errorf("renamed to %q: %q", id, offeredIDs(r))
+		}
+	}
+	if err := rename(registry.Name{ID: "forecast"}); err != nil {
+		t.Fatal(err)
+	}
+	e, _ := r.Lookup("wx")
+	if _, old := r.Lookup("weather"); old || offeredIDs(r) != "forecast read" || e.Digest == own.Digest || e.Descriptor.OwnID() != "weather" {
+		t.Errorf("the old id answers: %t; the tools are %q", old, offeredIDs(r))
+	}
+	if got := r.Unnamed(); len(got) != 1 || got[0].ID != "nobody" {
+		t.Errorf("unnamed: %v", got)
+	}
+	register(t, r, "mcp:v", named("weather")...) // The id is free, and the setting is for another source.
+	if err := rename(registry.Name{ID: "forecast", Alias: true}); err == nil || !strings.Contains(err.Error(), "mcp:v") || !strings.Contains(err.Error(), "mcp:w") {
+		t.Errorf("the alias is taken: %v", err)
+	}
+	if err := r.Replace("mcp:v"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rename(registry.Name{ID: "wx", Alias: true}); err != nil {
+		t.Fatal(err)
+	}
+	if e, ok := r.Lookup("weather"); !ok || e.Descriptor.ID != "wx" || strings.Join(e.Descriptor.Aliases, " ") != "weather" {
+		t.Errorf("an alias became the id: %+v", e)
+	}
+	if err := r.Replace("mcp:w", weather("y")); err != nil {
+		t.Fatal(err)
+	}
+	if why := r.WhyAbsent("", "wx", nil); !strings.Contains(why, "wx from mcp:w") || !strings.Contains(why, "diff weather") {
+		t.Errorf("in quarantine: %q", why)
+	}
+	if err := errors.Join(r.Replace("mcp:w", weather("x")), r.Rename(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if back, ok := r.Lookup("weather"); !ok || back.Digest != own.Digest || offeredIDs(r) != "read weather" {
+		t.Errorf("without the setting the tools are %q", offeredIDs(r))
+	}
+}
+
+// A tool of one namespace cannot be renamed to the id of a shared tool. When two sources offer the same id, a new id lets both register.
+func TestRenameInNamespaces(t *testing.T) {
+	r := ofNamespaces()
+	if err := r.Rename(map[registry.Origin]registry.Name{{Source: "mcp", ID: "search"}: {ID: "find"}}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, r, "builtin", named("read", "search")...)
+	register(t, r, "mcp", named("search")...)
+	register(t, r, "a:pool", named("deploy")...)
+	err := r.Rename(map[registry.Origin]registry.Name{{Source: "mcp", ID: "search"}: {ID: "find"}, {Source: "a:pool", ID: "deploy"}: {ID: "read"}})
+	if d, ok := errors.AsType[*registry.DuplicateError](err); !ok || d.Tool != "deploy" || d.Sources != [2]string{"builtin", "a:pool"} {
+		t.Errorf("renamed to a shared id: %v", err)
+	}
+	if got := offeredIDs(r); got != "find read search" {
+		t.Errorf("the tools are %q", got)
+	}
+	if err := r.Rename(map[registry.Origin]registry.Name{{Source: "mcp", ID: "search"}: {ID: "find"}, {Source: "a:pool", ID: "deploy"}: {ID: "ship"}}); err != nil {
+		t.Fatal(err)
+	}
+	if sourceOf(r, "a", "ship") != "a:pool" || sourceOf(r, "a", "deploy") != "" || r.Shadowed("a:pool", "deploy") {
+		t.Error("the tool of the namespace has no new id")
+	}
+}
+
 // T75: a foreign source cannot take a name that is taken, or one that looks like it.
 func TestT75ForeignNames(t *testing.T) {
 	r := registry.New(registry.Config{Pins: &memoryPins{pins: map[string]registry.Pin{}}, Trusted: []string{"builtin"}})

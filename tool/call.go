@@ -13,10 +13,10 @@ type Call struct {
 	Namespace   string
 	ID          string
 	ModelCallID string
-	Tool        string
-	Attempt     int   // counted from 1
-	Epoch       int64 // epoch of the daemon; when the store has a higher epoch, another daemon has taken over
-	ReadOnly    bool  // the call was assessed as changing nothing
+	Tool        string // id that the source gave the tool: see [Descriptor.OwnID]
+	Attempt     int    // counted from 1
+	Epoch       int64  // epoch of the daemon; when the store has a higher epoch, another daemon has taken over
+	ReadOnly    bool   // the call was assessed as changing nothing
 	Run         Run
 	Caller      Principal
 	OnBehalfOf  string

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -42,6 +43,9 @@ type Descriptor struct {
 	Aliases     []string          `json:"aliases,omitempty"`
 	Source      string            `json:"source,omitempty"` // set by the registry
 	Version     string            `json:"version,omitempty"`
+
+	// SourceID is the id that the source gave a tool whose id the operator replaced. Empty means ID. The digest does not include it.
+	SourceID string `json:"-"`
 
 	// Metadata is for operators and programs. Models never see it, and the digest does not include it.
 	Metadata map[string]string `json:"-"`
@@ -87,6 +91,9 @@ func (d *Descriptor) MildestEffects() Effects {
 	}
 	return d.Effects.Normal()
 }
+
+// OwnID returns the id that the source gave the tool.
+func (d *Descriptor) OwnID() string { return cmp.Or(d.SourceID, d.ID) }
 
 // Digest returns the SHA-256, in hex, of the descriptor's JSON form with sorted schema members. The order of members in schemas does not
 // affect it.

@@ -184,10 +184,19 @@ type Bash struct {
 	BackgroundTime time.Duration `yaml:"background_time" default:"1h" min:"1s" max:"1d" help:"longest time of a command in the background"`
 }
 
-// Tools configures the descriptions that models read and how the daemon reads the schemas of tools.
+// Tools configures the descriptions and ids of tools that models read and how the daemon reads the schemas of tools.
 type Tools struct {
 	AssertFormats bool       `yaml:"assert_formats" help:"check values against format in schemas of draft 2020-12; otherwise format is only an annotation there" see:"schemas.md"`
 	Descriptions  []Override `yaml:"descriptions" reload:"always" help:"texts that models read in place of the tools' own descriptions"`
+	Names         []Name     `yaml:"names" reload:"always" help:"new ids of tools" see:"definitions.md"`
+}
+
+// Name replaces the id of a tool.
+type Name struct {
+	Source string `yaml:"source" required:"true" help:"source of the tool, as toold tools sources shows it, such as builtin, command or mcp:github"`
+	Tool   string `yaml:"tool" required:"true" format:"id" help:"id that the source gave the tool"`
+	ID     string `yaml:"id" required:"true" unique:"true" format:"id" help:"new id of the tool"`
+	Alias  bool   `yaml:"alias" help:"keep the id that the source gave the tool as an alias, so that calls with it still find the tool"`
 }
 
 // Override replaces the description of a tool.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store/postgres"
+	"github.com/toold-dev/toold/tool"
 )
 
 // validate returns all problems of the values. It first checks each value against its declaration, then values against each other. It opens
@@ -23,7 +24,7 @@ func (c *Config) validate() error {
 	for _, p := range setting.Check(c) {
 		wrong(p.Key, "%s", p.Text)
 	}
-	for _, check := range []func(complaint){c.validateWorkspaces, c.validateProfiles, c.validateSecrets} {
+	for _, check := range []func(complaint){c.validateWorkspaces, c.validateProfiles, c.validateSecrets, c.validateNames} {
 		check(wrong)
 	}
 	if err := checkExposure(c); err != nil {
@@ -148,6 +149,23 @@ func (o *Override) Check() (wrong setting.Problems) {
 		wrong.Add("text", "has %d bytes; at most 16 KiB are allowed", len(o.Text))
 	}
 	return wrong
+}
+
+// validateNames refuses new ids of tools that cannot have one, and two ids of one tool.
+func (c *Config) validateNames(wrong complaint) {
+	seen := map[[2]string]bool{}
+	for i, n := range c.Tools.Names {
+		key, origin := fmt.Sprintf("tools.names[%d]", i), [2]string{n.Source, n.Tool}
+		switch {
+		case seen[origin]:
+			wrong(key, "the tool %q of the source %q occurs twice", n.Tool, n.Source)
+		case strings.HasPrefix(n.Source, "subagent:"):
+			wrong(key+".source", "%q is a subagent; change its name in subagents", n.Tool)
+		case n.Source == "builtin" && n.Tool == tool.SearchID:
+			wrong(key+".tool", "%q keeps its id, because clients know the tool by this id", n.Tool)
+		}
+		seen[origin] = true
+	}
 }
 
 // Check implements [setting.Checker].

@@ -36,7 +36,7 @@ func (s Sourced) Replace(source string, tools []tool.Tool) map[string]error {
 		taken, _ := errors.AsType[*registry.DuplicateError](err)
 		good = slices.DeleteFunc(good, func(t tool.Tool) bool {
 			d := t.Descriptor()
-			mine := taken == nil || d.ID == taken.Name // The error identifies the tool only by its name.
+			mine := taken == nil || d.ID == taken.Tool
 			if mine {
 				refused[d.ID] = err
 			}

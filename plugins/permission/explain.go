@@ -95,7 +95,7 @@ func (g *Gate) tried(in *hook.Input) []Tried {
 	c := rules.candidatesOf(in.Descriptor)
 	ls, _ := g.layersOf(rules, in)
 	subjects := []subject{g.subject(c, in)}
-	if g.commands[in.Descriptor.ID] != nil && c.byArguments {
+	if g.splitter(in.Descriptor) != nil && c.byArguments {
 		subjects = slices.DeleteFunc(g.commandSubjects(subjects[0]), func(s subject) bool {
 			return s.hasPart && !s.alsoWhole && s.part.Text != in.Arguments.String(s.primary)
 		})

@@ -97,7 +97,7 @@ func (c *candidates) entries(l *layer, d *tool.Descriptor) []entry {
 
 // names reports whether the pattern names a tool. A restricting rule also matches the tool's aliases.
 func (p *pattern) names(d *tool.Descriptor, grants bool) bool {
-	return p.id.match(d.ID) || !grants && slices.ContainsFunc(d.Aliases, p.id.match)
+	return p.id.match(d.ID) || !grants && (p.id.match(d.OwnID()) || slices.ContainsFunc(d.Aliases, p.id.match))
 }
 
 // specificity returns numbers by which entries with the same action are ordered; larger means more specific. The numbers are, in this

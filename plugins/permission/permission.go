@@ -33,7 +33,7 @@ type Config struct {
 	SingleUser bool
 	// Remembered returns remembered answers. Nil means that no answers are remembered, and that tickets do not offer it.
 	Remembered Remembered
-	// Commands contains, by tool ID, functions that split the command of a call into simple commands. Rules and remembered answers are then
+	// Commands contains, by the id of a built-in tool ([tool.Descriptor.OwnID]), functions that split the command of a call into simple commands. Rules and remembered answers are then
 	// applied to each simple command. Calls of other tools are not split.
 	Commands map[string]Splitter
 	// Paths finds the workspace files to which paths in arguments refer. Nil means that rules see only the text of a path, as sent and
@@ -62,6 +62,14 @@ func New(cfg Config) *Gate {
 	g := &Gate{singleUser: cfg.SingleUser, remembered: cfg.Remembered, commands: cfg.Commands, paths: cfg.Paths, modes: cfg.Modes, above: cfg.Above}
 	g.Swap(cfg.Rules)
 	return g
+}
+
+// splitter returns the function that splits the commands of a tool, or nil. A tool of another source does not become a shell by its new id.
+func (g *Gate) splitter(d *tool.Descriptor) Splitter {
+	if d.SourceID != "" && d.Source != "builtin" {
+		return nil
+	}
+	return g.commands[d.OwnID()]
 }
 
 // Rules returns the active rules.
@@ -121,7 +129,7 @@ func (g *Gate) judge(in *hook.Input) decision {
 	ls, modes := g.layersOf(rules, in)
 	s := g.subject(c, in)
 	var d decision
-	if split := g.commands[in.Descriptor.ID]; split == nil || !c.byArguments {
+	if split := g.splitter(in.Descriptor); split == nil || !c.byArguments {
 		d = modes.under(rules.decide(c, &s, &ls), in)
 	} else {
 		d = g.judgeCommand(rules, c, s, &ls, &modes)
@@ -169,7 +177,7 @@ const maxParts = 1000
 // fully read adds one subject for the rest.
 func (g *Gate) commandSubjects(s subject) []subject {
 	s.isCommand = true
-	parts, known := g.commands[s.in.Descriptor.ID](s.in.Arguments)
+	parts, known := g.splitter(s.in.Descriptor)(s.in.Arguments)
 	if len(parts) > maxParts {
 		parts, known = parts[:maxParts], Unclear
 	}

@@ -318,6 +318,7 @@ func TestHidden(t *testing.T) {
 		{"no rule", "", tool.Descriptor{ID: "x"}, "alice", false},
 		{"denied", `rules: [{action: deny, tools: [x]}]`, tool.Descriptor{ID: "x"}, "alice", true},
 		{"denied by an alias", `rules: [{action: deny, tools: [y]}]`, tool.Descriptor{ID: "x", Aliases: []string{"y"}}, "alice", true},
+		{"denied by the id of its source", `rules: [{action: deny, tools: [y]}]`, tool.Descriptor{ID: "x", SourceID: "y"}, "alice", true},
 		{"denied to somebody else", `rules: [{action: deny, tools: [x], callers: [bob]}]`, tool.Descriptor{ID: "x"}, "alice", false},
 		{"denied to this caller", `rules: [{action: deny, tools: [x], callers: [bob]}]`, tool.Descriptor{ID: "x"}, "bob", true},
 		{"asked", `rules: [{action: ask, tools: [x]}]`, tool.Descriptor{ID: "x"}, "alice", false},

@@ -139,7 +139,7 @@ func (g *Gate) rememberedBy(rules *Rules, c *candidates, s subject, ls *layers, 
 	if i := slices.IndexFunc(kept, func(r *call.Rule) bool { return covers(r.Option, &s, c.fields) }); i >= 0 {
 		return kept[i].ID
 	}
-	if len(kept) == 0 || g.commands[in.Descriptor.ID] == nil {
+	if len(kept) == 0 || g.splitter(in.Descriptor) == nil {
 		return ""
 	}
 	var id string

@@ -51,7 +51,7 @@ func (g *Gate) ticket(in *hook.Input, d *decision) tool.Ticket {
 		t.Approvers.Count = d.count
 	}
 	if g.remembered != nil && d.action == ask && d.alone() {
-		for _, option := range optionsOf(in, g.commands[id], g.rules.Load().candidatesOf(in.Descriptor).fields) {
+		for _, option := range optionsOf(in, g.splitter(in.Descriptor), g.rules.Load().candidatesOf(in.Descriptor).fields) {
 			if kind, _, _ := cutOption(option); d.remember == nil || slices.Contains(d.remember, kind) {
 				t.RememberOptions = append(t.RememberOptions, tool.RememberOption{Option: option, Title: Title(option)})
 			}

@@ -187,7 +187,7 @@ func (h *Hub) Absent(d *tool.Descriptor) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.sources[d.Source]
-	return s != nil && s.tools[d.ID] != nil && s.tools[d.ID].away
+	return s != nil && s.tools[d.OwnID()] != nil && s.tools[d.OwnID()].away
 }
 
 // Hidden reports whether d belongs to workers of a namespace other than that of p.
