@@ -356,6 +356,20 @@ func TestResultInsteadSurvivesACrash(t *testing.T) {
 	}
 }
 
+// TestResultInsteadOfAToolThatChangesLater checks that neither the answer counts nor the tool runs when the tool changes while another gate
+// asks.
+func TestResultInsteadOfAToolThatChangesLater(t *testing.T) {
+	p := &probe{}
+	config := gates(namedGate("first", approval(insteadAllowed())), namedGate("second", approval(tool.Ticket{})))
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
+		c := w.answer(bob, w.do(spec("t", "")), instead(tool.ResultInstead{Data: `1`}))
+		w.tools.put(p.toolAs(tool.Descriptor{ID: "t", Effects: mutating, Description: "another tool"}))
+		if c = w.answer(bob, c, yes()); c.Status != call.Failed || c.Result.Error.Reason != "TOOL_CHANGED" || p.runs.Load() != 0 {
+			t.Errorf("call %s %+v", c.Status, c.Result)
+		}
+	})
+}
+
 // TestResultInsteadOfAChangedTool checks that the question stays open when the tool has changed since the question.
 func TestResultInsteadOfAChangedTool(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(insteadAllowed()))), func(t *testing.T, w *world) {

@@ -94,7 +94,7 @@ func approversOf(r *Ruling) string {
 		text += ", not the caller"
 	}
 	if r.Instead {
-		text += ", also in the tool's place"
+		text += ", who may also give the result in the tool's place"
 	}
 	return text
 }

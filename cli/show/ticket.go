@@ -256,7 +256,7 @@ func approvers(a *tooldv1.Approvers) string {
 		text += fmt.Sprintf(", %d of them", a.GetCount())
 	}
 	if a.GetResultInstead() {
-		text += "; others than the caller also in the tool's place (--result-instead)"
+		text += "; except the caller, they may also give the result in the tool's place (--result-instead)"
 	}
 	return text
 }

@@ -524,7 +524,7 @@ type Approvers struct {
 	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 mean one. A subject has one vote; a later
 	// vote replaces it. One CANCEL of an eligible subject decides at once.
 	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	// True if an approver may send Decision.result_instead. The caller, and the subject on whose behalf it acts, never may.
+	// True if an approver may send Decision.result_instead. The caller and the subject on whose behalf it acts never have this right.
 	ResultInstead bool `protobuf:"varint,4,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -744,9 +744,9 @@ type Decision struct {
 	Round int32 `protobuf:"varint,12,opt,name=round,proto3" json:"round,omitempty"`
 	// The votes for this decision, including this one. Empty unless approvers.count is above 1. Set by the server; ignored in requests.
 	Votes []*Vote `protobuf:"bytes,13,rep,name=votes,proto3" json:"votes,omitempty"`
-	// A result in the tool's place: the gates decide again, but the tool does not run. Only with RESUME, and without result, arguments and
-	// remember. A ticket without approvers.result_instead refuses it with PERMISSION_DENIED, reason RESULT_INSTEAD_NOT_ALLOWED. The caller, and the subject on
-	// whose behalf it acts, get PERMISSION_DENIED, reason FOUR_EYES.
+	// The result that a person gives in the tool's place. The gates decide again, but the tool does not run. Only with RESUME, and without
+	// result, arguments and remember. A ticket without approvers.result_instead refuses it with PERMISSION_DENIED, reason
+	// RESULT_INSTEAD_NOT_ALLOWED. The caller and the subject on whose behalf it acts get PERMISSION_DENIED, reason FOUR_EYES.
 	ResultInstead *ResultInstead `protobuf:"bytes,14,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

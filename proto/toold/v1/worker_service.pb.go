@@ -2282,8 +2282,8 @@ type WorkerDone struct {
 	// retryable error.
 	NotRun bool `protobuf:"varint,3,opt,name=not_run,json=notRun,proto3" json:"not_run,omitempty"`
 	// For EXECUTE: the function panicked or threw an exception, and did not return. The text, such as the exception and its stack, is for the
-	// log of the daemon, which keeps the first 16 KiB. The call ends as one whose tool in Go panicked: FAILED, INTERNAL, `executed` STARTED,
-	// with an id that the log has too.
+	// log of the daemon, which keeps the first 16 KiB. The call ends like one whose tool in Go panicked: FAILED, INTERNAL, `executed` STARTED.
+	// Its message contains an id, under which the log has the text.
 	Panic         string `protobuf:"bytes,4,opt,name=panic,proto3" json:"panic,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
