@@ -100,6 +100,7 @@ func TestRenameOnReload(t *testing.T) {
 		`[{source: builtin, tool: bash, id: fe_bash}]`:                                 {`"bash"`, `"builtin"`, "reserved"},
 		`[{source: builtin, tool: bash, id: a b}]`:                                     {"tools.names[0].id", "not a name"},
 		`[{source: builtin, tool: tool_search, id: find}]`:                             {"tools.names[0].tool", "keeps its id"},
+		`[{source: builtin, tool: bash, id: tool_search}]`:                             {"tools.names[0].id", "for search"},
 		`[{source: "subagent:a", tool: a, id: b}]`:                                     {"tools.names[0].source", "subagents"},
 		`[{source: builtin, tool: bash, id: a}, {source: builtin, tool: bash, id: b}]`: {"tools.names[1]", "occurs twice"},
 		`[{source: builtin, tool: bash, id: a}, {source: builtin, tool: read, id: a}]`: {"tools.names[1].id"},

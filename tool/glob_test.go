@@ -33,7 +33,7 @@ func TestGlob(t *testing.T) {
 }
 
 func TestAgentOffers(t *testing.T) {
-	d := &tool.Descriptor{ID: "read", Aliases: []string{"cat"}}
+	d := &tool.Descriptor{ID: "read", Aliases: []string{"cat"}, SourceID: "view"}
 	tests := []struct {
 		name           string
 		allow, exclude []string
@@ -47,6 +47,8 @@ func TestAgentOffers(t *testing.T) {
 		{"malformed allow beside a good one", []string{"[", "read"}, nil, true},
 		{"exclude wins", []string{"read"}, []string{"r*"}, false},
 		{"exclude by an alias", nil, []string{"cat"}, false},
+		{"exclude by the id of its source", nil, []string{"view"}, false},
+		{"the id of its source does not allow", []string{"view"}, nil, false},
 		{"another is excluded", nil, []string{"write"}, true},
 		{"malformed exclude", nil, []string{"[rite"}, false},
 	}

@@ -163,6 +163,8 @@ func (c *Config) validateNames(wrong complaint) {
 			wrong(key+".source", "%q is a subagent; change its name in subagents", n.Tool)
 		case n.Source == "builtin" && n.Tool == tool.SearchID:
 			wrong(key+".tool", "%q keeps its id, because clients know the tool by this id", n.Tool)
+		case n.ID == tool.SearchID:
+			wrong(key+".id", "%q is the id of the daemon's own tool for search", n.ID)
 		}
 		seen[origin] = true
 	}
