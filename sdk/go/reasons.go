@@ -182,7 +182,7 @@ var hints = map[Reason]string{
 	ReasonTokenExpired:            "Use a new token.",
 	ReasonTokenInvalid:            "Use a token of this daemon; `toold token` names the file of the daemon's own.",
 	ReasonTokenRequired:           "Send a token; `toold token` names the file of the daemon's own.",
-	ReasonToolChanged:             "Answer happened or give_up, or without `result_instead`: the tool has changed since.",
+	ReasonToolChanged:             "The tool has changed: approve or decline without `result_instead`; when the call is in doubt, answer `happened` or `give_up`.",
 	ReasonToolGone:                "Decline the call: its tool no longer exists.",
 	ReasonToolNotFound:            "Check the tool id; ListTools lists the tools that this principal sees.",
 	ReasonToolNotQuarantined:      "Check the tool id; ListQuarantinedTools lists what is in quarantine.",
