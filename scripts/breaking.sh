@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-newest=$(find proto/releases -name '*.binpb' 2>/dev/null | sort --version-sort | tail -1)
+newest=$(compgen -G 'proto/releases/*.binpb' | sort --version-sort | tail -1 || true)
 if [[ $newest ]]; then
 	echo "buf breaking: against $newest"
 	exec "$@" breaking --against "$newest"
