@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/toold-dev/toold/cli"
@@ -55,6 +56,10 @@ func TestStoreCheck(t *testing.T) {
 	new(run).do(t, s.data, "store", "check", s.data).says(t, cli.ExitBusy, "IN_USE: ", "process "+pid+" ", "schema ")
 	p.kill() // the newest changes are in the write-ahead log only
 	before := contents(t, s.data)
+	unmerged, err := os.ReadFile(filepath.Join(s.data, "journal.db"))
+	must(t, err)
+	log, err := os.ReadFile(filepath.Join(s.data, "journal.db-wal"))
+	must(t, err)
 	new(run).do(t, s.data, "store", "check", s.data).says(t, 0, "READY: schema ")
 	if after := contents(t, s.data); after != before {
 		t.Errorf("the store was changed:\n%s\n%s", before, after)
@@ -88,6 +93,14 @@ func TestStoreCheck(t *testing.T) {
 			}
 		})
 	}
+	linked := t.TempDir() // the newest changes are in the write-ahead log beside the target of the link
+	must(t, os.WriteFile(filepath.Join(linked, "target-wal"), log, 0o600))
+	must(t, os.WriteFile(filepath.Join(linked, "target"), unmerged, 0o600))
+	must(t, os.Symlink("target", filepath.Join(linked, "journal.db")))
+	new(run).do(t, linked, "store", "check", linked).says(t, 0, "READY: ", "schema ")
+	pipe := t.TempDir()
+	must(t, syscall.Mkfifo(filepath.Join(pipe, "journal.db"), 0o600))
+	new(run).do(t, pipe, "store", "check", pipe).says(t, cli.ExitFailed, "FOREIGN: ", "no regular file")
 	nothing := filepath.Join(t.TempDir(), "nothing")
 	new(run).do(t, nothing, "store", "check", nothing).says(t, cli.ExitNotFound, "MISSING: ", "no file journal.db")
 	if _, err := os.Stat(nothing); !os.IsNotExist(err) {

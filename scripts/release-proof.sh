@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# release-rc.sh [commit] proves a release on this machine. It needs root, and Debian with debootstrap and qemu-user-static.
+# release-proof.sh [commit] proves a release on this machine. It needs root, and Debian with debootstrap and qemu-user-static.
 #
 # - Two releases of the same commit, made in different directories, have the same bytes.
 # - In a Debian made by debootstrap, the package of an earlier commit (default: the first parent) is installed, and its daemon suspends a
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[[ $(id -u) == 0 ]] || { echo "release-rc.sh needs root, for chroot" >&2; exit 1; }
+[[ $(id -u) == 0 ]] || { echo "release-proof.sh needs root, for chroot" >&2; exit 1; }
 # In a mount namespace of its own, no mount remains whatever happens.
 if [[ -z ${TOOLD_PROOF_MOUNTS:-} ]]; then
 	TOOLD_PROOF_MOUNTS=private exec unshare --mount --propagation private "scripts/$(basename "$0")" "$@"
@@ -33,7 +33,7 @@ stop() {
 cleanup() {
 	stop
 	for mount in "$work"/*/proc "$work"/*/dev; do
-		if mountpoint -q "$mount"; then umount "$mount"; fi
+		if mountpoint -q "$mount"; then umount --lazy "$mount"; fi
 	done
 	rm -rf --one-file-system "$work"
 }
@@ -101,7 +101,11 @@ before=$keep/$earlier-before
 release "$earlier" v0.1.0-rc.1 "$before"
 
 step "Debian: install, upgrade, remove, purge"
-if [[ ! -d $keep/debian ]]; then debootstrap --variant=minbase --include=procps,systemd bookworm "$keep/debian" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"; fi
+if [[ ! -d $keep/debian ]]; then
+	rm -rf --one-file-system "$keep/debian.new"
+	debootstrap --variant=minbase --include=procps,systemd bookworm "$keep/debian.new" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"
+	mv "$keep/debian.new" "$keep/debian" # a later run must not use half a system
+fi
 cp -a "$keep/debian" "$work/deb"
 root deb
 cp "$before/dist"/toold_*_amd64.deb "$work/deb/old.deb"

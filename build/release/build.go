@@ -42,7 +42,7 @@ func (r *release) build(work string) ([]string, error) {
 				flags += " -X github.com/toold-dev/toold/daemon.version=" + r.version
 			}
 			cmd := r.command("go", "build", "-trimpath", "-buildvcs=true", "-tags=grpcnotrace", "-ldflags", flags, "-o", p.path, "./cmd/"+p.name)
-			cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFLAGS=")
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off", "GOFLAGS=", "GOFIPS140=off", "GOEXPERIMENT=")
 			if err := cmd.Run(); err != nil {
 				return nil, err
 			}

@@ -110,6 +110,37 @@ func TestDebianPackage(t *testing.T) {
 	}
 }
 
+// A purge keeps the data unless TOOLD_PURGE_DATA is 1, and never follows a link.
+func TestPurge(t *testing.T) {
+	script, err := os.ReadFile("../../deploy/debian/postrm")
+	must(t, err)
+	for value, left := range map[string]string{"": "store work", "0": "store work", "yes": "store work", "1": ""} {
+		dir := t.TempDir()
+		store, work, outside := filepath.Join(dir, "store"), filepath.Join(dir, "work"), filepath.Join(dir, "outside")
+		write(t, filepath.Join(outside, "kept"), "x")
+		must(t, os.MkdirAll(store, 0o755))
+		must(t, os.Symlink(outside, filepath.Join(store, "link")))
+		must(t, os.Symlink(outside, work))
+		here := strings.NewReplacer("/var/lib/toold", store, "/srv/toold", work, "/usr/bin/", dir+"/none/", "/run/", dir+"/none/", "getent passwd toold", "false")
+		for _, step := range []string{"remove", "purge"} {
+			cmd := exec.Command("sh", "-c", here.Replace(string(script)), "postrm", step)
+			cmd.Env = append(os.Environ(), "TOOLD_PURGE_DATA="+value)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", step, err, out)
+			}
+		}
+		var names []string
+		for _, name := range []string{"store", "work"} {
+			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+				names = append(names, name)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(outside, "kept")); err != nil || strings.Join(names, " ") != left {
+			t.Errorf("with TOOLD_PURGE_DATA=%s the purge leaves %q, %v; want %q", value, names, err, left)
+		}
+	}
+}
+
 func dpkg(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("dpkg-deb", args...)

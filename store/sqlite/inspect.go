@@ -26,9 +26,14 @@ func Inspect(ctx context.Context, dir string) (v store.SchemaVersions, err error
 		return v, err
 	}
 	v.Latest = len(names)
-	path := filepath.Join(dir, "journal.db")
-	if _, err := os.Stat(path); err != nil {
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, "journal.db")) // the write-ahead log is beside the file itself
+	if err != nil {
 		return v, err
+	}
+	if info, err := os.Stat(path); err != nil {
+		return v, err
+	} else if !info.Mode().IsRegular() { // opening a named pipe would block
+		return v, fmt.Errorf("%w: %s is no regular file", ErrForeign, path)
 	}
 	// Without a lock file no daemon has the journal open. Inspect must not create the file, because it may run as another user.
 	lock := filepath.Join(dir, "lock")
