@@ -22,7 +22,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResumeMode says what a RESUME decision does. In all modes, the gates decide again.
+// ResumeMode says what a RESUME decision does. The gates decide again, except when the decision itself becomes the result.
 type ResumeMode int32
 
 const (
