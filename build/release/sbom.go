@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -107,7 +108,7 @@ func (r *release) writeProgramSBOM(programs []program, parts []component) error 
 		d.relate(d.add(fmt.Sprintf("%s_linux_%s", p.name, p.arch), r.version, "NOASSERTION", "APPLICATION", sum, ""), "GENERATED_FROM", toold)
 	}
 	for _, c := range parts {
-		d.relate(toold, "DEPENDS_ON", d.add(c.path, c.version, c.license, "LIBRARY", c.sha256, "pkg:golang/"+c.path+"@"+url.PathEscape(c.version)))
+		d.relate(toold, "DEPENDS_ON", d.add(c.path, c.version, c.license, "LIBRARY", c.sha256, "pkg:golang/"+strings.ToLower(c.path)+"@"+url.QueryEscape(c.version)))
 	}
 	return r.create(fmt.Sprintf("toold_%s.spdx.json", r.version), d.write)
 }
