@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { ModelMessage, ToolSet } from "ai";
-import type { CallRecord, Client } from "toold";
+import type { CallRecord, Client, TooldError } from "toold";
 
 export interface Options {
   /** The conversation. In it, the model never uses the id of a tool call twice. */
@@ -27,7 +27,11 @@ export async function tooldTools(client: Client, { threadId, approver, allow }: 
       };
       let call = await run(false);
       if (approver && approved(o.toolCallId, o.messages) && asksFor(call, input)) {
-        for await (const _ of await approver.resume(call, undefined, { signal }));
+        try {
+          for await (const _ of await approver.resume(call, undefined, { signal }));
+        } catch (e) {
+          if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or somebody was faster
+        }
       }
       call = await run(true); // waits while another question is open
       const { error, message, data, modelText } = call.result!;

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { tool, type DynamicStructuredTool } from "@langchain/core/tools";
 import { interrupt } from "@langchain/langgraph";
-import type { Client } from "toold";
+import type { Client, TooldError } from "toold";
 
 export interface Options {
   /** A client with the token of the person who answers interrupts. Default: the client, which may answer the questions of its own tools. */
@@ -24,18 +24,23 @@ export async function tooldTools(client: Client, { approver = client, allow }: O
     const threadId: string = config.configurable.thread_id, modelCallId: string = config.toolCall.id, signal: AbortSignal = config.signal;
     // LangGraph runs this function again after an interrupt. The call has the same id, so it attaches, and nothing runs twice.
     const callId = createHash("sha256").update(JSON.stringify([threadId, modelCallId])).digest("hex");
-    for await (const _ of client.execute(name, input, { callId, threadId, modelCallId, signal }));
-    let call = await client.get(callId, { signal });
-    while (call.suspension) {
+    for (;;) {
+      for await (const _ of client.execute(name, input, { callId, threadId, modelCallId, signal }));
+      const call = await client.get(callId, { signal });
+      if (call.result) {
+        const { error, message, data, modelText } = call.result;
+        if (error) throw new Error(modelText || error.message);
+        return message || data;
+      }
+      if (!call.suspension) continue; // it was answered in this moment
       const { action, message, responseSchema, digest } = call.suspension;
       const answer = interrupt<Question, Answer>({ tool: name, arguments: JSON.parse(call.effectiveArguments), action, message, responseSchema, digest });
       if (answer.digest !== digest) continue; // the answer to an earlier question
-      const events = answer.approved ? approver.resume(call, answer.result, { signal }) : approver.decline(call, answer.reason, { signal });
-      for await (const _ of await events);
-      call = await client.get(callId, { signal });
+      try {
+        for await (const _ of await (answer.approved ? approver.resume(call, answer.result, { signal }) : approver.decline(call, answer.reason, { signal })));
+      } catch (e) {
+        if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or somebody was faster
+      }
     }
-    const { error, message, data, modelText } = call.result!;
-    if (error) throw new Error(modelText || error.message);
-    return message || data;
   }, { name, description: description ?? "", schema: parameters as Record<string, unknown> }));
 }
