@@ -12,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 [[ $(id -u) == 0 ]] || { echo "release-proof.sh needs root, for chroot" >&2; exit 1; }
-# In a mount namespace of its own, no mount remains whatever happens.
+# The kernel removes all mounts of this separate mount namespace when the script ends.
 if [[ -z ${TOOLD_PROOF_MOUNTS:-} ]]; then
 	TOOLD_PROOF_MOUNTS=private exec unshare --mount --propagation private "scripts/$(basename "$0")" "$@"
 fi

@@ -88,7 +88,7 @@ func New(steps []Step) *Model {
 
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// Answered returns the number of the steps that the model has answered: the last one, plus one.
+// Answered returns the number of the highest step that the model has answered, plus one.
 func (m *Model) Answered() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
