@@ -21,25 +21,25 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/secret"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/command"
 )
 
-// adminOf implements [grpcserver.Admin] for a daemon.
+// adminOf implements [service.Admin] for a daemon.
 type adminOf struct{ d *daemon }
 
-// Info implements [grpcserver.Admin].
-func (a adminOf) Info(context.Context) grpcserver.Info {
+// Info implements [service.Admin].
+func (a adminOf) Info(context.Context) service.Info {
 	d, l := a.d, &a.d.cfg.Limits
 	id := d.store.Identity()
 	limits := callLimits(l)
 	limits.NamespaceQueue, limits.PrincipalQueue = limits.QueueShares()
-	info := grpcserver.Info{
+	info := service.Info{
 		Version: d.version, Commit: commit(), Store: storeKind(a.d.cfg), StoreID: id.StoreID, Epoch: id.Epoch, Started: d.started, Addresses: d.addresses,
-		Limits: grpcserver.Limits{
+		Limits: service.Limits{
 			Limits: limits, Arguments: int64(l.Arguments), Result: registry.MaxInline, Ticket: lifecycle.MaxTicket,
 			Suspension: lifecycle.MaxExpiry, Retention: d.cfg.Retention.Calls,
 			OutputThread: int64(l.OutputQuotaThread), OutputNamespace: int64(l.OutputQuotaNamespace),
@@ -50,7 +50,7 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 		info.Features = append(info.Features, "single_user")
 	}
 	for _, o := range d.externals.Load().hooks() {
-		info.Hooks = append(info.Hooks, grpcserver.HookState{
+		info.Hooks = append(info.Hooks, service.HookState{
 			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Health: o.hook.Health().Health,
 		})
 	}
@@ -63,12 +63,12 @@ func (a adminOf) Info(context.Context) grpcserver.Info {
 	return info
 }
 
-// Reload implements [grpcserver.Admin].
-func (a adminOf) Reload(context.Context) (grpcserver.Reloaded, error) {
+// Reload implements [service.Admin].
+func (a adminOf) Reload(context.Context) (service.Reloaded, error) {
 	return reloader{a.d}.reloadAll()
 }
 
-// Drain implements [grpcserver.Admin].
+// Drain implements [service.Admin].
 func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 	p := a.d.cfg.Timeouts.Drain
 	if period != nil {
@@ -82,7 +82,7 @@ func (a adminOf) Drain(period *time.Duration) (time.Time, int) {
 	return deadline, a.d.engine.Stats().Running
 }
 
-// SetLogLevel implements [grpcserver.Admin].
+// SetLogLevel implements [service.Admin].
 func (a adminOf) SetLogLevel(name string) string {
 	previous := a.d.level.String()
 	if level, err := zapcore.ParseLevel(name); err == nil {
@@ -92,10 +92,10 @@ func (a adminOf) SetLogLevel(name string) string {
 	return previous
 }
 
-// Quarantined implements [grpcserver.Admin].
+// Quarantined implements [service.Admin].
 func (a adminOf) Quarantined() []tool.QuarantinedTool { return a.d.tools.Quarantined() }
 
-// AcceptTool implements [grpcserver.Admin].
+// AcceptTool implements [service.Admin].
 func (a adminOf) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
 	t, err := wire.Accept(a.d.tools, q)
 	if err == nil {
@@ -104,7 +104,7 @@ func (a adminOf) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.De
 	return t, err
 }
 
-// Backup implements [grpcserver.Admin].
+// Backup implements [service.Admin].
 func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error) {
 	s, ok := a.d.store.(*sqlite.Store)
 	if !ok {
@@ -276,10 +276,10 @@ func (d reloader) readAll() (*fresh, error) {
 
 // reloadAll reads the configuration and the rules again. It applies all changes that need no restart. When one of these changes is invalid,
 // it applies none.
-func (d reloader) reloadAll() (grpcserver.Reloaded, error) {
+func (d reloader) reloadAll() (service.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
-	var done grpcserver.Reloaded
+	var done service.Reloaded
 	n, err := d.readAll()
 	if err != nil {
 		d.log.Error("configuration not reloaded; the old one stays in force", zap.Error(err))

@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/plugins/audit"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -80,11 +80,11 @@ func chainOf(s store.RecordReader) audit.Source {
 
 // operations returns a function that writes an audit record of each request that is not a call. It returns nil when the audit is off. A
 // record that cannot be written is logged and does not stop the request. Otherwise an operator could not free space on a full disk.
-func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
+func (d *daemon) operations() func(context.Context, service.Operation) {
 	if d.plugins.audit == nil {
 		return nil
 	}
-	return func(ctx context.Context, op grpcserver.Operation) {
+	return func(ctx context.Context, op service.Operation) {
 		r := d.plugins.audit.Operation(op.Method, op.By, op.Of, op.Refused)
 		if err := d.store.PutRecord(context.WithoutCancel(ctx), op.By.Namespace, store.Record(r)); err != nil {
 			d.log.Error("audit: record of a request not stored", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
@@ -92,7 +92,7 @@ func (d *daemon) operations() func(context.Context, grpcserver.Operation) {
 	}
 }
 
-// Audit implements [grpcserver.Admin].
+// Audit implements [service.Admin].
 func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []call.ChainRecord, kept time.Time, err error) {
 	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
 	page, err := a.d.store.Records(ctx, namespace, audit.Kind, after, limit)

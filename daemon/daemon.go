@@ -33,6 +33,7 @@ import (
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
@@ -112,9 +113,10 @@ type gates struct {
 // endpoints holds the servers and the addresses where clients connect.
 type endpoints struct {
 	auth      *access.Auth
+	service   *service.Service
 	server    *grpcserver.Server
 	listeners []net.Listener
-	addresses []grpcserver.Address
+	addresses []service.Address
 	metricsAt string // empty when metrics are not served
 }
 
@@ -345,12 +347,17 @@ func (d *daemon) openServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.server, err = grpcserver.New(grpcserver.Config{
+	d.service, err = service.New(service.Config{
 		Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(),
 		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
-		Admin: adminOf{d}, Auth: d.auth, TLS: secure, Log: d.log, Operation: d.operations(),
+		Admin: adminOf{d}, Auth: d.auth, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
+		Guests: grpcserver.Guests(),
 	})
+	if err != nil {
+		return err
+	}
+	d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: secure})
 	return err
 }
 
@@ -372,7 +379,7 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := add(grpcserver.ListenTCP(ctx, at, secure)); err != nil {
 			return err
 		}
-		d.addresses = append(d.addresses, grpcserver.Address{Network: "tcp", Address: d.listeners[len(d.listeners)-1].Addr().String(), TLS: secure})
+		d.addresses = append(d.addresses, service.Address{Network: "tcp", Address: d.listeners[len(d.listeners)-1].Addr().String(), TLS: secure})
 	}
 	if at := d.cfg.Listen.Unix; at != "" {
 		path, err := filepath.Abs(at)
@@ -385,7 +392,7 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := add(grpcserver.ListenUnix(ctx, path)); err != nil {
 			return err
 		}
-		d.addresses = append(d.addresses, grpcserver.Address{Network: "unix", Address: path})
+		d.addresses = append(d.addresses, service.Address{Network: "unix", Address: path})
 	}
 	return nil
 }

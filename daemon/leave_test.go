@@ -26,6 +26,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/shell"
@@ -131,7 +132,9 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	must(t, err)
 	_, err = d.engine.Recover(t.Context())
 	must(t, err)
-	d.server, err = grpcserver.New(grpcserver.Config{Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	d.service, err = service.New(service.Config{Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	must(t, err)
+	d.server, err = grpcserver.New(grpcserver.Config{Service: d.service})
 	must(t, err)
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan error, 1)

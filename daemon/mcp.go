@@ -117,7 +117,7 @@ func (d reloader) reloadMCP(next nextMCP) (swapped bool, err error) {
 	return len(keys) > 0, err
 }
 
-// Sources implements [grpcserver.Admin].
+// Sources implements [service.Admin].
 func (a adminOf) Sources() []tool.SourceStatus {
 	var out []tool.SourceStatus
 	known := map[string]bool{}

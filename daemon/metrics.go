@@ -246,7 +246,7 @@ func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 }
 
 func (d metricsPage) ofServer(t *metric.Text) {
-	stats := d.server.Stats()
+	stats := d.service.Stats()
 	methods := slices.Sorted(maps.Keys(stats))
 	t.Counter("requests_total", "Requests that ended, by method and gRPC code.")
 	for _, method := range methods {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/toold-dev/toold/daemon/config"
 	"github.com/toold-dev/toold/sandbox"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -176,6 +176,7 @@ func (d *daemon) drain(period time.Duration) error {
 	close(d.leaving)
 	closing, cancelClosing := context.WithTimeout(context.Background(), closeStreams)
 	defer cancelClosing()
+	d.service.Stop()
 	d.server.Shutdown(closing)
 	return err
 }
@@ -229,7 +230,7 @@ func (d *daemon) hangups(ctx context.Context) {
 			return
 		case <-d.hangup:
 			if told := d.operations(); told != nil {
-				told(ctx, grpcserver.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
+				told(ctx, service.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
 			_, _ = reloader{d}.reloadAll() // reloadAll logs its result
 		}

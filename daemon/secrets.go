@@ -124,7 +124,7 @@ func (d reloader) reloadReferences(ctx context.Context, list []secret.Secret, ne
 	return changed, nil
 }
 
-// Secrets implements [grpcserver.Admin].
+// Secrets implements [service.Admin].
 func (a adminOf) Secrets(ctx context.Context, check bool) []secret.State {
 	if check {
 		return a.d.references.Check(ctx)

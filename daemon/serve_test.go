@@ -333,6 +333,7 @@ func TestFatal(t *testing.T) {
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	cancel()
+	d.service.Stop()
 	d.server.Shutdown(closing) // needed here, because the process does not end after run
 	must(t, d.close())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/registry"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/frontend"
 	"github.com/toold-dev/toold/tools/search"
@@ -84,7 +84,7 @@ func (a answers) Validate(schema json.RawMessage, answer any) ([]tool.Violation,
 type Hide func(tool.Principal, *tool.Descriptor) bool
 
 // Tools gives endpoints access to the tools of a registry, except those that are hidden from the principal. A nil hide hides nothing.
-func Tools(r *registry.Registry, hide Hide) grpcserver.Tools { return tools{r, hide} }
+func Tools(r *registry.Registry, hide Hide) service.Tools { return tools{r, hide} }
 
 type tools struct {
 	r    *registry.Registry

@@ -8,11 +8,11 @@ import (
 	"github.com/toold-dev/toold/lifecycle/purge"
 	"github.com/toold-dev/toold/lifecycle/view"
 	"github.com/toold-dev/toold/lifecycle/watch"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 )
 
 // Engine combines an engine and its parts into the interface that the server needs.
-func Engine(e *lifecycle.Engine) grpcserver.Engine {
+func Engine(e *lifecycle.Engine) service.Engine {
 	return struct {
 		*lifecycle.Engine
 		*policy.Service

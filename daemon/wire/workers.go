@@ -8,7 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/registry"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -16,7 +16,7 @@ import (
 )
 
 // Workers gives endpoints access to the hub of workers.
-func Workers(h *worker.Hub, o Operations) grpcserver.Workers { return workers{h, o} }
+func Workers(h *worker.Hub, o Operations) service.Workers { return workers{h, o} }
 
 // Operations ends operations: work of tools that continues outside of the daemon.
 type Operations interface {
@@ -38,7 +38,7 @@ func (s workerSession) Complete(id, operation string, r *tool.Result, failed err
 	return s.operations.Complete(namespace, source, id, operation, r, failed)
 }
 
-func (w workers) Connect(p tool.Principal, o link.Offer, line link.Line) (grpcserver.WorkerSession, link.Accepted, func(), error) {
+func (w workers) Connect(p tool.Principal, o link.Offer, line link.Line) (service.WorkerSession, link.Accepted, func(), error) {
 	s, accepted, ready, err := w.hub.Connect(p, o, line)
 	if err != nil {
 		return nil, accepted, nil, workerRefusal(err)

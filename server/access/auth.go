@@ -130,20 +130,64 @@ func (a *Auth) find(hash [sha256.Size]byte) *token {
 	return nil
 }
 
-// Identify returns the identity of a request. It uses the authorization header if there is one. Otherwise it uses the local user of a unix
-// socket: uid, if local is true.
-func (a *Auth) Identify(authorization []string, uid uint32, local bool) (*Identity, error) {
+// A Credential is what a client sent to prove its identity, as its endpoint received it.
+type Credential struct {
+	Authorization []string // values of the header authorization
+	// UID is the user at the other end of a unix socket. Local says that there is one.
+	UID   uint32
+	Local bool
+}
+
+type credentialKey struct{}
+
+// WithCredential returns a context that holds the credential of its request. [CredentialFrom] reads it.
+func WithCredential(ctx context.Context, c *Credential) context.Context {
+	return context.WithValue(ctx, credentialKey{}, c)
+}
+
+// CredentialFrom returns the credential of the request that ctx belongs to. It is empty when the client sent none.
+func CredentialFrom(ctx context.Context) Credential {
+	if c, ok := ctx.Value(credentialKey{}).(*Credential); ok {
+		return *c
+	}
+	return Credential{}
+}
+
+// Identify returns the identity of a request. It uses the authorization header if there is one, and otherwise the local user.
+func (a *Auth) Identify(_ context.Context, c Credential) (*Identity, error) {
 	switch {
-	case len(authorization) == 1:
-		return a.verify(authorization[0])
-	case len(authorization) > 1:
+	case len(c.Authorization) == 1:
+		return a.verify(c.Authorization[0])
+	case len(c.Authorization) > 1:
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
-	case local && a.KnowsPeer(uid):
-		return a.peers[uid], nil
-	case local:
-		return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", uid)
+	case c.Local && a.KnowsPeer(c.UID):
+		return a.peers[c.UID], nil
+	case c.Local:
+		return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", c.UID)
 	}
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "a token is required: send it as `authorization: Bearer <token>`; `toold token` shows the daemon's own")
+}
+
+// While returns a context that ends when the credential of the identity ends. Its cause is then the refusal that [Identity.Ended] returns.
+// The caller must call stop.
+func (id *Identity) While(ctx context.Context) (_ context.Context, stop func()) {
+	if id.Expires.IsZero() {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(time.Until(id.Expires), func() { cancel(Expired(id.Expires)) })
+	return ctx, func() {
+		timer.Stop()
+		cancel(nil)
+	}
+}
+
+// Ended returns a refusal when the credential of the identity has ended.
+func (id *Identity) Ended() error {
+	if id.Expires.IsZero() || time.Now().Before(id.Expires) {
+		return nil
+	}
+	return Expired(id.Expires)
 }
 
 // KnowsPeer reports whether a local user may use the unix socket without a token.

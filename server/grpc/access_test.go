@@ -30,6 +30,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -158,9 +159,12 @@ func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
 	auth, err := access.NewAuth(userTokens(), nil)
 	must(t, err)
-	s, err := grpcserver.New(grpcserver.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Admin: w.admin, Auth: auth})
+	services, err := service.New(service.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Admin: w.admin, Auth: auth})
+	must(t, err)
+	s, err := grpcserver.New(grpcserver.Config{Service: services})
 	must(t, err)
 	defer s.Shutdown(context.Background())
+	defer services.Stop()
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: "toold.v1.Forgotten", HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{MethodName: "Open"}}}, struct{}{})
 	lis, err := grpcserver.ListenTCP(context.Background(), "127.0.0.1:0", false)
 	must(t, err)
@@ -170,8 +174,8 @@ func TestT57MethodWithoutEntry(t *testing.T) {
 }
 
 type (
-	stubEngine struct{ grpcserver.Engine }
-	stubTools  struct{ grpcserver.Tools }
+	stubEngine struct{ service.Engine }
+	stubTools  struct{ service.Tools }
 )
 
 // TestT58Tenants (T58) checks that a tenant does not see the data of another one, and cannot use its page token.

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
+
+	"github.com/toold-dev/toold/server/service"
 )
 
 // A guest is a connection on which no request has had a valid credential yet. The limits below apply to guests only. The limit of grpc-go
@@ -27,6 +29,14 @@ const (
 	ResetsEach   = 500
 	resetsAtOnce = 1000
 )
+
+// defaultGuestTime is how long a connection may be a guest.
+const defaultGuestTime = 10 * time.Second
+
+// Guests returns the limits of guests.
+func Guests() service.Guests {
+	return service.Guests{Connections: GuestConnections, Streams: GuestStreams, ResetsEach: ResetsEach, Time: defaultGuestTime}
+}
 
 // A guestList lists the guests, oldest first.
 type guestList struct {
@@ -225,7 +235,7 @@ func (s *Server) admitGuest(ctx context.Context, _ *tap.Info) (context.Context, 
 		return ctx, nil
 	}
 	g := at.guard
-	if _, err := identify(ctx, s.cfg.Auth); err == nil {
+	if _, err := s.cfg.Service.Auth().Identify(ctx, credentialOf(ctx)); err == nil {
 		g.admit()
 	} else if g.refused.Add(1) == GuestStreams {
 		time.AfterFunc(time.Second, func() { // Wait, so that the client can receive the last response.

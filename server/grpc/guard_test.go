@@ -73,7 +73,7 @@ func flood(conn net.Conn, done <-chan struct{}) {
 // TestT119GuestsBeginFewStreams checks a connection without a credential that begins and resets many streams. The server disconnects it
 // after a few of them.
 func TestT119GuestsBeginFewStreams(t *testing.T) {
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = 2 * time.Second }})
+	w := newWorld(t, options{transport: func(c *grpcserver.Config) { c.GuestTime = 2 * time.Second }})
 	conn := guest(t, w.tcp)
 	flood(conn, nil) // flood returns when the server disconnects the client.
 	if n := begun(w); n > grpcserver.GuestStreams {
@@ -94,7 +94,7 @@ func TestT119GuestsBeginFewStreams(t *testing.T) {
 // TestT119GuestsAreFew checks that the server disconnects the oldest guest when there are too many, so that a client with a credential can
 // always connect.
 func TestT119GuestsAreFew(t *testing.T) {
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // no guest reaches its time limit
+	w := newWorld(t, options{transport: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // no guest reaches its time limit
 	const conns = grpcserver.GuestConnections + 100
 	var open sync.WaitGroup
 	ended := make(chan struct{}, conns)
@@ -156,7 +156,7 @@ func TestT119ResetsOfAClientAreFew(t *testing.T) {
 
 // begun returns how many requests of the flooded method have begun.
 func begun(w *world) (n int64) {
-	m := w.server.Stats()[flooded]
+	m := w.service.Stats()[flooded]
 	for _, ended := range m.Ended {
 		n += ended
 	}

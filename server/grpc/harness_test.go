@@ -37,6 +37,7 @@ import (
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
@@ -79,20 +80,22 @@ type options struct {
 	tokens    []access.Token
 	peers     []access.Peer
 	heartbeat time.Duration
-	config    func(*grpcserver.Config)
-	prepare   func(*world, *grpcserver.Config)
+	config    func(*service.Config)
+	prepare   func(*world, *service.Config)
+	transport func(*grpcserver.Config)
 	log       *zap.Logger
 }
 
 // world is a real engine with an in-memory store, behind a real server.
 type world struct {
-	t      testing.TB
-	store  *memory.Store
-	engine *lifecycle.Engine
-	tools  *registry.Registry
-	gate   *permission.Gate
-	admin  *admin
-	server *grpcserver.Server
+	t       testing.TB
+	store   *memory.Store
+	engine  *lifecycle.Engine
+	tools   *registry.Registry
+	gate    *permission.Gate
+	admin   *admin
+	service *service.Service
+	server  *grpcserver.Server
 	// workers is nil unless withWorkers set it.
 	workers *worker.Hub
 	tcp     string
@@ -131,9 +134,9 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, err)
 	_, err = w.engine.Recover(context.Background())
 	must(t, err)
-	cfg := grpcserver.Config{
+	cfg := service.Config{
 		Engine: wire.Engine(w.engine), DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
-		Admin: w.admin, Auth: auth, Log: o.log,
+		Admin: w.admin, Auth: auth, Log: o.log, Guests: grpcserver.Guests(),
 	}
 	if o.config != nil {
 		o.config(&cfg)
@@ -141,9 +144,15 @@ func newWorld(t testing.TB, o options) *world {
 	if o.prepare != nil {
 		o.prepare(w, &cfg)
 	}
-	w.server, err = grpcserver.New(cfg)
+	w.service, err = service.New(cfg)
 	must(t, err)
-	w.listen(cfg.TLS != nil)
+	transport := grpcserver.Config{Service: w.service}
+	if o.transport != nil {
+		o.transport(&transport)
+	}
+	w.server, err = grpcserver.New(transport)
+	must(t, err)
+	w.listen(transport.TLS != nil)
 	return w
 }
 
@@ -178,6 +187,7 @@ func (w *world) listen(secure bool) {
 		}
 		closing, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
+		w.service.Stop()
 		w.server.Shutdown(closing)
 		serving.Wait()
 		os.RemoveAll(dir)
@@ -318,22 +328,22 @@ func ask(context.Context, *tool.Call) (*tool.Result, error) {
 	}), nil
 }
 
-// admin is a fake [grpcserver.Admin].
+// admin is a fake [service.Admin].
 type admin struct {
 	tools *registry.Registry
 	mu    sync.Mutex
 	level string
 	bad   error // the error that Reload returns
-	hooks []grpcserver.HookState
+	hooks []service.HookState
 	calls *memory.Store // if set, Audit returns a record for each of its calls
 }
 
-func (a *admin) Info(context.Context) grpcserver.Info {
-	return grpcserver.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}, Hooks: a.hooks}
+func (a *admin) Info(context.Context) service.Info {
+	return service.Info{Version: "1.2.3", Store: "memory", StoreID: "store", Epoch: 1, Features: []string{"runs", "artifacts"}, Hooks: a.hooks}
 }
 
-func (a *admin) Reload(context.Context) (grpcserver.Reloaded, error) {
-	return grpcserver.Reloaded{Changed: []string{"rules"}, NeedsRestart: []string{"listen.tcp", "data"}}, a.bad
+func (a *admin) Reload(context.Context) (service.Reloaded, error) {
+	return service.Reloaded{Changed: []string{"rules"}, NeedsRestart: []string{"listen.tcp", "data"}}, a.bad
 }
 
 func (a *admin) Drain(period *time.Duration) (time.Time, int) { return time.Unix(1_800_000_000, 0), 3 }

@@ -4,77 +4,15 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
 	"github.com/toold-dev/toold/server/access"
 )
 
-// An interceptor is one step in the processing of a request. It has one concern, and calls r.next at most once. Unary requests, streams and
-// the items of a session use the same interceptors.
-type interceptor func(ctx context.Context, r *request) error
-
-// A request holds the data that its interceptors share.
-type request struct {
-	name    string // full name of the method
-	method  *method
-	message any              // the message of a unary request; nil for a stream or an item of a session
-	id      *access.Identity // [access.Nobody] until the client is authenticated
-	left    []interceptor    // interceptors that have not run yet
-	handler func(context.Context) error
-}
-
-// next runs the remaining interceptors and then the handler.
-func (r *request) next(ctx context.Context) error {
-	if len(r.left) == 0 {
-		return r.handler(ctx)
-	}
-	first := r.left[0]
-	r.left = r.left[1:]
-	return first(ctx, r)
-}
-
-// interceptors returns the chain of a method, outermost first.
-func (s *Server) interceptors(m *method) []interceptor {
-	chain := []interceptor{count, s.mapError, s.logRefusal}
-	if !m.Public {
-		chain = append(chain, s.authenticate, permit)
-	}
-	if m.Audited {
-		chain = append(chain, s.audit)
-	}
-	if !m.Public {
-		chain = append(chain, untilExpiry)
-	}
-	if m.Limit > 0 {
-		chain = append(chain, untilLimit)
-	}
-	if m.Unending {
-		chain = append(chain, s.untilShutdown)
-	}
-	chain = append(chain, nameCause)
-	if m.IgnoresContext {
-		chain = append(chain, leaveHandler)
-	}
-	return append(chain, recoverPanic)
-}
-
-// itemInterceptors returns the chain for an item of a session. It has fewer interceptors: the client is already authenticated, and the
-// context of an item ends with that of its session.
-func (s *Server) itemInterceptors() []interceptor {
-	return []interceptor{count, s.mapError, s.logRefusal, permit, nameCause, recoverPanic}
-}
-
-// intercept serves a request with the chain of its method.
-func (s *Server) intercept(ctx context.Context, name string, message any, handler func(context.Context) error) error {
-	m := s.methods[name]
-	if m == nil {
-		m = &s.unknown
-	}
-	return (&request{name: name, method: m, message: message, id: access.Nobody, left: m.interceptors, handler: handler}).next(ctx)
-}
-
-// unary adapts the chain to methods with one response.
+// unary passes a request with one response to the service.
 func (s *Server) unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (response any, err error) {
-	err = s.intercept(ctx, info.FullMethod, message, func(ctx context.Context) (err error) {
+	err = s.cfg.Service.Serve(ctx, credentialOf(ctx), info.FullMethod, message, func(ctx context.Context) (err error) {
 		response, err = handler(ctx, message)
 		return err
 	})
@@ -84,9 +22,10 @@ func (s *Server) unary(ctx context.Context, message any, info *grpc.UnaryServerI
 	return response, nil
 }
 
-// stream adapts the chain to methods that stream.
+// stream passes a streaming request to the service.
 func (s *Server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	return s.intercept(ss.Context(), info.FullMethod, nil, func(ctx context.Context) error {
+	ctx := ss.Context()
+	return s.cfg.Service.Serve(ctx, credentialOf(ctx), info.FullMethod, nil, func(ctx context.Context) error {
 		return handler(srv, &streamWithContext{ss, ctx})
 	})
 }
@@ -97,9 +36,15 @@ type streamWithContext struct {
 	ctx context.Context
 }
 
+// Context implements [grpc.ServerStream].
 func (s *streamWithContext) Context() context.Context { return s.ctx }
 
-// item adapts the chain to an item of a session. The item is served as a request for the method name.
-func (s *Server) item(ctx context.Context, id *access.Identity, name string, handler func(context.Context) error) error {
-	return (&request{name: name, method: s.methods[name], id: id, left: s.items, handler: handler}).next(ctx)
+// credentialOf returns the credential of a request: its header, and the local user of a unix socket.
+func credentialOf(ctx context.Context) access.Credential {
+	c := access.Credential{Authorization: metadata.ValueFromIncomingContext(ctx, "authorization")}
+	if p, ok := peer.FromContext(ctx); ok {
+		user, local := p.AuthInfo.(peerInfo)
+		c.UID, c.Local = user.uid, local
+	}
+	return c
 }

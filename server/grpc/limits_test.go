@@ -30,12 +30,13 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
 // TestT72Limits (T72) checks that the server refuses requests that exceed a limit, and that it serves other clients meanwhile.
 func TestT72Limits(t *testing.T) {
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.MaxStreams = 100 }})
+	w := newWorld(t, options{transport: func(c *grpcserver.Config) { c.MaxStreams = 100 }})
 	served := func(t *testing.T) {
 		t.Helper()
 		for range 20 {
@@ -75,7 +76,7 @@ func TestT72Limits(t *testing.T) {
 			})
 		}
 		served(t)
-		if open := w.server.Stats()["/toold.v1.CallService/WatchCalls"].Running; open > 100 {
+		if open := w.service.Stats()["/toold.v1.CallService/WatchCalls"].Running; open > 100 {
 			t.Errorf("%d streams of one connection are open", open)
 		}
 		stop()
@@ -132,7 +133,7 @@ func connect(t *testing.T, address, token string) *grpc.ClientConn {
 }
 
 // badEngine returns errors that a correct engine never returns.
-type badEngine struct{ grpcserver.Engine }
+type badEngine struct{ service.Engine }
 
 func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Call, error) {
 	switch id {
@@ -159,7 +160,7 @@ func (badEngine) Get(ctx context.Context, _ tool.Principal, id string) (*call.Ca
 // A refusal because of missing capacity says when to retry.
 func TestErrors(t *testing.T) {
 	core, logged := observer.New(zapcore.ErrorLevel)
-	w := newWorld(t, options{log: zap.New(core), config: func(c *grpcserver.Config) { c.Engine = badEngine{c.Engine} }})
+	w := newWorld(t, options{log: zap.New(core), config: func(c *service.Config) { c.Engine = badEngine{c.Engine} }})
 	get := func(id string) *status.Status {
 		_, err := w.calls("alice").GetCall(within(t), &tooldv1.GetCallRequest{CallId: id})
 		return status.Convert(err)
@@ -201,7 +202,7 @@ func TestErrors(t *testing.T) {
 	if n := logged.Len(); n != 2 {
 		t.Errorf("%d errors in the log; who left is none", n)
 	}
-	stats := w.server.Stats()["/toold.v1.CallService/GetCall"]
+	stats := w.service.Stats()["/toold.v1.CallService/GetCall"]
 	if stats.Running != 0 || stats.Ended[codes.Internal] != 2 || stats.Ended[codes.ResourceExhausted] != 1 || stats.Ended[codes.Unavailable] != 1 {
 		t.Errorf("counted %+v", stats)
 	}
@@ -210,7 +211,7 @@ func TestErrors(t *testing.T) {
 // TestTLS checks that, with certificate files, the TCP listener accepts only TLS 1.2 or later.
 func TestTLS(t *testing.T) {
 	cert := selfSigned(t)
-	w := newWorld(t, options{config: func(c *grpcserver.Config) {
+	w := newWorld(t, options{transport: func(c *grpcserver.Config) {
 		c.TLS = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS10}
 	}})
 	info := func(c credentials.TransportCredentials) error {

@@ -13,23 +13,23 @@ import (
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
 // operations collects the reported operations.
 type operations struct {
 	mu  sync.Mutex
-	all []grpcserver.Operation
+	all []service.Operation
 }
 
-func (o *operations) add(_ context.Context, op grpcserver.Operation) {
+func (o *operations) add(_ context.Context, op service.Operation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, op)
 }
 
-func (o *operations) take() []grpcserver.Operation {
+func (o *operations) take() []service.Operation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	all := o.all
@@ -44,7 +44,7 @@ func TestOperationsOfOperators(t *testing.T) {
 	for _, role := range []string{"operator", "admin"} {
 		only = append(only, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
 	}
-	w := newWorld(t, options{tokens: only, config: func(c *grpcserver.Config) { c.Operation = reported.add }})
+	w := newWorld(t, options{tokens: only, config: func(c *service.Config) { c.Operation = reported.add }})
 	readers := []string{"ListDeadLetters", "ListQuarantinedTools", "ListSources", "ReadAudit"}
 	table := mayCall()
 	for _, m := range registered(t, w.as("vera")) {
@@ -66,7 +66,7 @@ func TestOperationsOfOperators(t *testing.T) {
 // TestOperations checks that a report contains ids and settings, but never text that people typed. Refusals are reported too.
 func TestOperations(t *testing.T) {
 	var reported operations
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Operation = reported.add }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.Operation = reported.add }})
 	ctx := within(t)
 	alice, oscar := w.calls("alice"), tooldv1.NewAdminServiceClient(w.as("oscar"))
 	_, err := alice.SetPermissionMode(ctx, &tooldv1.SetPermissionModeRequest{Selector: &tooldv1.SetPermissionModeRequest_ThreadId{ThreadId: "t1"}, Mode: "plan"})

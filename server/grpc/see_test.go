@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/hook"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -42,7 +42,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	w := newWorld(t, options{tokens: tokens})
 	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")
 	w.admin.calls = w.store
-	w.admin.hooks = []grpcserver.HookState{{Name: "gate", Place: "/run/gate.sock", Health: hook.Health{LastError: "it said so"}}}
+	w.admin.hooks = []service.HookState{{Name: "gate", Place: "/run/gate.sock", Health: hook.Health{LastError: "it said so"}}}
 	ids := w.fillForT130()
 	w.rememberForT130()
 	for _, user := range append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...) {

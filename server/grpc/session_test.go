@@ -22,7 +22,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -357,7 +357,7 @@ func TestSessionBrokenStream(t *testing.T) {
 // An item that the client does not read ends as lagged, with the cursor to resume from. Other items stay open.
 func TestSessionLagged(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 3 * time.Second }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.Stall = 3 * time.Second }})
 	w.registerFlood()
 	s := w.session(t, "alice")
 	s.send("idle", execute("hold", "idle"))
@@ -394,7 +394,7 @@ func TestSessionLagged(t *testing.T) {
 // P11: the server ends the session of a client that reads nothing.
 func TestP11StalledSessionIsEnded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 300 * time.Millisecond }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.Stall = 300 * time.Millisecond }})
 	w.registerFlood()
 	s := w.session(t, "alice")
 	s.send("it", execute("flood", "stalled"))
@@ -430,7 +430,7 @@ func TestSessionDrain(t *testing.T) {
 	}
 	s.send("late", echo("too-late-now", "x"))
 	wantRefusal(t, status.FromProto(s.until("late", nil)[0].GetError()).Err(), codes.Unavailable, "DRAINING")
-	go w.server.Shutdown(within(t))
+	go func() { w.service.Stop(); w.server.Shutdown(within(t)) }()
 	_, err := s.recv()
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
 }
@@ -540,7 +540,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach = 4 }})
+			w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach = 4 }})
 			begun := make(chan struct{}) // closed when the client stops reading
 			must(t, w.tools.Register("large", tool.Func(tool.Descriptor{ID: "large", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}},
 				func(_ context.Context, c *tool.Call) (*tool.Result, error) {
@@ -591,7 +591,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 // A panic in an item fails that item. It ends neither the session nor other items of the same message.
 func TestSessionItemPanics(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Engine = panics{c.Engine} }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.Engine = panics{c.Engine} }})
 	s := w.session(t, "alice")
 	req := &tooldv1.SessionRequest{}
 	for n, tool := range []string{"panics", "fail", "panics", "fail"} {
@@ -616,7 +616,7 @@ func TestSessionItemPanics(t *testing.T) {
 }
 
 // panics is an engine that panics.
-type panics struct{ grpcserver.Engine }
+type panics struct{ service.Engine }
 
 func (e panics) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if spec.Tool == "panics" {

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/toold-dev/toold/server/service"
 )
 
 // A Standby is the server of a daemon that waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method
@@ -41,7 +43,7 @@ func (s *Standby) Serve(lis net.Listener) {
 	for _, name := range services {
 		states.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	}
-	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(refuseStandby), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
+	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(refuseStandby), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(service.MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
 	grpc_health_v1.RegisterHealthServer(srv, states)
 	s.mu.Lock()
 	s.servers = append(s.servers, srv)
@@ -62,7 +64,7 @@ func (s *Standby) Stop() {
 
 func refuseStandby(any, grpc.ServerStream) error {
 	st, err := status.New(codes.Unavailable, "this daemon is on standby: another daemon owns the store").WithDetails(
-		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(defaultRetry)})
+		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: service.Domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(service.DefaultRetry)})
 	if err != nil {
 		return err
 	}

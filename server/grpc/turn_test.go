@@ -18,7 +18,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 )
 
 // aTurn returns a turn in the format of Chat Completions, with the given tool calls.
@@ -338,7 +338,7 @@ func marshal(t *testing.T, v any) string {
 // no longer counts when it has ended.
 func TestGetTurnCountsWatchers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach = 1 }})
 	spec := aTurn(longID("turn"), toolCall("c1", "echo", `{"text":"x"}`))
 	_, err := w.turn("alice", spec)
 	must(t, err)

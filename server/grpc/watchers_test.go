@@ -16,12 +16,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 )
 
 func (w *world) ended(method string, c codes.Code) int64 {
-	return w.server.Stats()[method].Ended[c]
+	return w.service.Stats()[method].Ended[c]
 }
 
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -55,7 +55,7 @@ func (w *world) registerFlood() {
 // smaller.
 func TestP11StalledWatchersAreEnded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.Stall = 2 * time.Second }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.Stall = 2 * time.Second }})
 	w.registerFlood()
 	ctx := within(t)
 	executed, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood")})
@@ -147,7 +147,7 @@ func metadataOf(err error) map[string]string {
 // one is accepted.
 func TestP11WatchersAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{config: func(c *grpcserver.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
+	w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach, c.Watchers = 2, 3 }})
 	watch := func(user string) (stop func(), err error) {
 		ctx, cancel := context.WithCancel(within(t))
 		stream, err := w.calls(user).WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: "run-of-" + user}, Follow: true})
@@ -179,7 +179,7 @@ func TestP11WatchersAreBounded(t *testing.T) {
 // back, also when heartbeats were sent.
 func TestP11RefusedWatchersKeepTheirCursor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *grpcserver.Config) { c.WatchersEach = 1 }})
+	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *service.Config) { c.WatchersEach = 1 }})
 	w.registerFlood()
 	held := make(chan struct{})
 	must(t, w.tools.Register("late", tool.Func(tool.Descriptor{ID: "late", Effects: tool.Effects{Mutability: tool.ReadOnly, Tier: tool.Observe}},

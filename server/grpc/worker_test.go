@@ -23,14 +23,14 @@ import (
 
 	"github.com/toold-dev/toold/daemon/wire"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	grpcserver "github.com/toold-dev/toold/server/grpc"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker"
 )
 
 // withWorkers lets a world accept workers. It trusts the tools that they offer.
-func withWorkers(lease time.Duration) func(*world, *grpcserver.Config) {
-	return func(w *world, cfg *grpcserver.Config) {
+func withWorkers(lease time.Duration) func(*world, *service.Config) {
+	return func(w *world, cfg *service.Config) {
 		hub, err := worker.New(worker.Config{Registry: wire.WorkerTools(w.tools), Lease: lease, Wait: 100 * time.Millisecond})
 		must(w.t, err)
 		w.t.Cleanup(hub.Close)

@@ -77,7 +77,10 @@ func rows() []row {
 		{folder: "turn", ours: []string{"call", "tool"}, onlyStd: true},
 		{folder: "translate", ours: []string{"proto/...", "call", "hook", "tool"}, proto: true},
 		{folder: "server/...", ours: []string{"proto/...", "translate", "turn", "call", "tool"}, proto: true},
-		{folder: "server/grpc", ours: []string{"proto/...", "translate", "turn", "server/access", "server/turns", "call", "hook", "registry/export", "sandbox/isolation", "secret", "tool", "tools/worker/link"}, proto: true},
+		{folder: "server/service", ours: []string{"proto/...", "translate", "turn", "server/access", "server/turns", "call", "hook", "registry/export", "sandbox/isolation", "secret", "tool", "tools/worker/link"}, proto: true},
+		{folder: "server/grpc", ours: []string{"proto/...", "server/access", "server/service"}, proto: true},
+		{folder: "server/http/...", ours: []string{"proto/...", "translate", "server/access", "server/http/...", "server/service"}, proto: true},
+		{folder: "server/mcp/...", ours: []string{"proto/...", "translate", "registry/export", "server/access", "server/service", "tool"}, proto: true},
 		{folder: "server/access", ours: []string{"proto/...", "call", "tool"}, proto: true},
 		{folder: "web/...", ours: []string{"proto/..."}},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
@@ -88,7 +91,7 @@ func rows() []row {
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // proto: OpenTelemetry's exporter uses it
-		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/grpc", "store", "tool", "tools/..."}},
+		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/service", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
 		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // must stay small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},

@@ -1,0 +1,86 @@
+package service
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/access"
+)
+
+// A page token contains a position, and a hash of the principal and the filter of its list. The hash detects a token that was returned for
+// another list. A token need not be secret, because the server checks the principal and applies the filter of each request again.
+
+// A binding is the hash in a page token.
+type binding [16]byte
+
+// bind hashes parts. It includes the length of each part, so that different lists of parts give different hashes.
+func bind(parts ...string) (b binding) {
+	h := sha256.New()
+	for _, p := range parts {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	copy(b[:], h.Sum(nil))
+	return b
+}
+
+// listBinding returns the binding for a page of ListCalls.
+func listBinding(p *access.Identity, q *call.Query) binding {
+	var statuses []string
+	for _, s := range q.Statuses {
+		statuses = append(statuses, string(s))
+	}
+	order := "newest"
+	if q.OldestFirst {
+		order = "oldest"
+	}
+	return bind("calls", p.Namespace, p.Subject, strings.Join(p.Roles, ","), strings.Join(statuses, ","), q.Run, q.Thread, q.Batch, q.Tool, q.Action,
+		call.FormatTime(q.CreatedAfter), call.FormatTime(q.CreatedBefore), order)
+}
+
+// sealToken returns the page token of a position, or "" for position 0.
+func sealToken(position int64, b binding) string {
+	if position == 0 {
+		return ""
+	}
+	return seal(binary.AppendVarint(nil, position), b)
+}
+
+func seal(position []byte, b binding) string {
+	return base64.RawURLEncoding.EncodeToString(append(b[:], position...))
+}
+
+// openToken returns the position of a page token, or 0 for "".
+func openToken(token string, b binding) (int64, error) {
+	raw, err := open(token, b)
+	if err != nil || token == "" {
+		return 0, err
+	}
+	position, n := binary.Varint(raw)
+	if n != len(raw) || position == 0 {
+		return 0, badToken()
+	}
+	return position, nil
+}
+
+// open decodes a token that seal returned and checks its binding.
+func open(token string, b binding) ([]byte, error) {
+	if token == "" {
+		return nil, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(raw) <= len(b) || subtle.ConstantTimeCompare(raw[:len(b)], b[:]) != 1 {
+		return nil, badToken()
+	}
+	return raw[len(b):], nil
+}
+
+func badToken() error {
+	return call.InvalidField("page_token", "is not of this filter and principal; send next_page_token back with the same request, or begin again without")
+}

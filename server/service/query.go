@@ -1,0 +1,90 @@
+package service
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/translate"
+)
+
+// Page sizes of ListCalls.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// pageSize checks the page size that a client wants and applies the default.
+func pageSize(wish int32) (int, error) {
+	switch {
+	case wish < 0:
+		return 0, call.InvalidField("page_size", "is %d; 0 is %d", wish, defaultPage)
+	case wish == 0:
+		return defaultPage, nil
+	}
+	return int(min(wish, maxPage)), nil
+}
+
+// toQuery checks and translates the filter of a request.
+func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
+	if err := cmp.Or(
+		translate.Short("run_id", in.GetRunId(), translate.MaxRunID), translate.Short("thread_id", in.GetThreadId(), translate.MaxRunID),
+		translate.Short("tool", in.GetTool(), translate.MaxFilter), translate.Short("action", in.GetAction(), translate.MaxFilter),
+		translate.Short("batch_id", in.GetBatchId(), translate.MaxCallID),
+	); err != nil {
+		return nil, err
+	}
+	q := &call.Query{
+		Run: in.GetRunId(), Thread: in.GetThreadId(), Batch: in.GetBatchId(), Tool: in.GetTool(), Action: in.GetAction(),
+		OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
+	}
+	if _, known := tooldv1.CallOrder_name[int32(in.GetOrder())]; !known {
+		return nil, translate.UnknownEnum("order", int32(in.GetOrder()))
+	}
+	var err error
+	if q.Limit, err = pageSize(in.GetPageSize()); err != nil {
+		return nil, err
+	}
+	for i, st := range in.GetStatuses() {
+		s, ok := translate.ToStatus(st)
+		if !ok {
+			return nil, translate.UnknownEnum("statuses["+strconv.Itoa(i)+"]", int32(st))
+		}
+		q.Statuses = append(q.Statuses, s)
+	}
+	if q.Action != "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Suspended)) {
+		q.Statuses = []call.Status{call.Suspended} // Without this, the filter could match calls without an open question: only suspended calls have one.
+	}
+	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
+		return nil, err
+	}
+	q.CreatedBefore, err = translate.ToTime("created_before", in.GetCreatedBefore())
+	return q, err
+}
+
+// inSpec prefixes the names of invalid fields of a spec with their path in the request.
+func inSpec(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) && !strings.HasPrefix(refusal.Violations[0].Field, "run.frontend_tools") {
+		return err
+	}
+	placed := *refusal
+	field := "spec." + refusal.Violations[0].Field
+	placed.Violations = []tool.Violation{{Field: field, Description: refusal.Violations[0].Description}}
+	placed.Message = field + ": " + refusal.Violations[0].Description
+	return &placed
+}
+
+// inBatchSpec prefixes the names of invalid fields of a batch with their path in the request.
+func inBatchSpec(err error) error {
+	var refusal *call.Refusal
+	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || refusal.Violations[0].Field == "cursor" {
+		return err
+	}
+	return translate.Placed(err, "", "spec.")
+}
