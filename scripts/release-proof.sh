@@ -4,6 +4,7 @@
 # - Two releases of the same commit, made in different directories, have the same bytes.
 # - In a Debian made by debootstrap, the package of an earlier commit (default: the first parent) is installed, and its daemon suspends a
 #   call. The package is upgraded to this commit, the call is decided, and the package is removed and purged, with and without its data.
+# - With systemd as process 1, the service of the package isolates commands (scripts/unit-proof.sh).
 # - The daemon of the image serves in the image's root.
 # - The programs for arm64 serve under qemu.
 #
@@ -137,6 +138,7 @@ daemon # a second start, with a call that still waits
 stop
 "${in[@]}" dpkg --verify toold
 "${in[@]}" systemd-analyze verify toold.service
+"${in[@]}" systemd-analyze security --offline=true --threshold=34 toold.service >"$work/security.log" || fail "the unit is less hardened than before: $(tail -1 "$work/security.log")"
 [[ -e $work/deb/usr/share/man/man1/toold-call.1.gz && -L $work/deb/etc/systemd/system/multi-user.target.wants/toold.service ]] || fail "the man pages or the link of the unit are missing"
 "${in[@]}" dpkg --remove toold
 [[ ! -e $work/deb/usr/bin/toold && -e $work/deb/etc/toold/toold.yaml && -e $work/deb/var/lib/toold/journal.db ]] || fail "remove must keep configuration and data"
@@ -146,6 +148,14 @@ stop
 "${in[@]}" env TOOLD_PURGE_DATA=1 dpkg --purge toold
 [[ ! -e $work/deb/var/lib/toold && ! -e $work/deb/srv/toold ]] || fail "purge with TOOLD_PURGE_DATA=1 must remove the data"
 ! "${in[@]}" getent passwd toold || fail "the user toold remains"
+
+step "the service, with systemd as process 1"
+cp -a "$keep/debian" "$work/boot"
+root boot
+cp "$work/deb/new.deb" "$work/boot/new.deb"
+chroot "$work/boot" env DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 dpkg --install /new.deb
+umount "$work/boot/proc" "$work/boot/dev"
+scripts/unit-proof.sh "$work/boot"
 
 # unpack_image <architecture> <name> writes the root of the image.
 unpack_image() {
