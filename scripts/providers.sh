@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # providers.sh checks what toold makes for models with the npm packages of the model providers: the exported tools in registry/export/testdata,
-# and the messages of turns in turn/testdata, also with the TypeScript compiler. The packages are pinned. It installs them again when a lock
-# file has changed.
+# and the messages of turns in turn/testdata, also with the TypeScript compiler. It gives the streams in server/http/uistream/testdata to the AI
+# SDK. The packages are pinned. It installs them again when a lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,4 +30,5 @@ if ((major < 22)); then
 	node22=$(ls $turns/node_modules/node-linux-*/bin/node)
 fi
 $node22 $turns/check.mjs turn/testdata/*.jsonl
+$node22 $turns/uistream.mjs server/http/uistream/testdata/*.v[67]
 $node22 $turns/node_modules/typescript/bin/tsc -p $turns
