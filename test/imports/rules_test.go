@@ -105,6 +105,7 @@ func rows() []row {
 		{folder: "test/release", onlyStd: true, starts: true},
 		{folder: "test/demo/...", ours: []string{"proto/...", "test/model"}, proto: true, starts: true},
 		{folder: "test/bench/...", ours: []string{anything}, proto: true, starts: true},
+		{folder: "test/mcp", ours: []string{"proto/...", "sdk/go/worker"}, proto: true, starts: true},
 		{folder: "test/crash/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "build/...", onlyStd: true, starts: true},
 		{folder: "test/imports", onlyStd: true},

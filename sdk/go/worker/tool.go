@@ -30,6 +30,7 @@ type Tool struct {
 	AskOnDoubt      bool // when the outcome of an attempt is unknown, a person decides; otherwise the call fails
 	Timeout         time.Duration
 	Documents       []*tooldv1.WorkerDocument // sent to the worker with each call
+	Metadata        map[string]string         // for operators and programs; models never see it
 
 	// Parameters and Result are JSON Schemas that replace those of the function's types.
 	Parameters, Result json.RawMessage
@@ -122,7 +123,7 @@ func (t *Tool) ask(ctx context.Context, kind tooldv1.WorkKind, c *Call) (*tooldv
 func (t *Tool) offer() *tooldv1.WorkerTool {
 	d := &tooldv1.Descriptor{
 		Id: t.ID, DisplayName: t.DisplayName, Description: t.Description, Category: t.Category, Guidance: t.Guidance, Version: t.Version,
-		Parameters: string(t.Parameters), ResultSchema: string(t.Result), Idempotent: t.Idempotent,
+		Parameters: string(t.Parameters), ResultSchema: string(t.Result), Idempotent: t.Idempotent, Metadata: t.Metadata,
 		Mildest: t.Mildest, Effects: &tooldv1.Assessment{ConcurrencySafe: t.ConcurrencySafe, OpenWorld: t.OpenWorld},
 	}
 	if t.ReadOnly {
