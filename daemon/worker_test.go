@@ -213,7 +213,7 @@ func languages() []language {
 				needNode(t, "../turn/providers/node_modules", "scripts/providers.sh")
 				cmd := typescriptSDK(t, "")
 				cmd.Args = []string{"node", "--test"}
-				for _, file := range []string{"digest", "channel", "client"} {
+				for _, file := range []string{"digest", "channel", "client", "uistream"} {
 					cmd.Args = append(cmd.Args, "../sdk/typescript/dist/tests/"+file+".test.js")
 				}
 				return cmd

@@ -82,6 +82,11 @@ export class Toolset<P extends Provider = Provider> {
     return this.client.request(o, (signal) => this.client.tools.exportTools(request, { signal }));
   }
 
+  /** Returns a turn that was executed before, for Turn.get and Turn.follow. */
+  executed(turnId: string): Turn {
+    return new Turn(this.client, this.provider, create(TurnSpecSchema, { turnId }), () => undefined);
+  }
+
   private offered(): MessageInitShape<typeof OfferedToolsSchema> | undefined {
     const { allow, exclude } = this.options;
     return allow || exclude ? { allow, exclude } : undefined;
@@ -106,10 +111,10 @@ export class Toolset<P extends Provider = Provider> {
   }
 }
 
-/** Makes tools of the AI SDK. The wrapper of the schema is what `jsonSchema` of the package `ai` makes. */
+/** Makes tools of the AI SDK, as `dynamicTool` of the package `ai` does: their types are not known when the app is compiled. `jsonSchema` makes the same wrapper. */
 function aiTools(list: { name: string; description?: string; inputSchema: unknown }[]): Record<string, unknown> {
   return Object.fromEntries(list.map(({ name, description, inputSchema }) => [name, {
-    description, inputSchema: { [Symbol.for("vercel.ai.schema")]: true, _type: undefined, jsonSchema: inputSchema, validate: undefined },
+    type: "dynamic", description, inputSchema: { [Symbol.for("vercel.ai.schema")]: true, _type: undefined, jsonSchema: inputSchema, validate: undefined },
   }]));
 }
 
@@ -153,6 +158,20 @@ export class Turn {
   get(o: RequestOptions & { wait?: number; placeholders?: boolean; late?: string[] } = {}): Promise<TurnResult> {
     const request = { turnId: this.spec.turnId, wait: durationFromMs(o.wait ?? 0), placeholders: o.placeholders, lateCallIds: o.late };
     return this.read(this.client.frames(o, (_, signal) => this.client.calls.getTurn(request, { signal })));
+  }
+
+  /**
+   * Reports the events of a turn that was executed before, and returns its messages. It runs nothing. When a call waits for a person, it returns
+   * without messages, unless waitForDecision is set.
+   */
+  async follow(o: RequestOptions & { onEvent?: (event: CallEvent) => unknown; waitForDecision?: boolean } = {}): Promise<TurnResult> {
+    const { onEvent, waitForDecision } = o, until = { signal: limit(o) }, result = await this.get(until);
+    if (!this.batchId) return result;
+    for await (const { events, control } of this.client.watch({ selector: { case: "batchId", value: this.batchId } }, until)) {
+      for (const event of events) await onEvent?.(event);
+      if (control.case === "batchFinished" && !waitForDecision) break;
+    }
+    return this.get(until);
   }
 
   /** Cancels all open calls of the turn. It does not wait for their end. */
