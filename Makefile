@@ -23,7 +23,7 @@ build: ## bin/toold, one static binary, and its small helper bin/toold-sandbox
 .PHONY: run
 run: build ## start a daemon to keep: store ./data, workspace ./workspace
 	@mkdir -p workspace
-	exec bin/toold serve --data data --workspace workspace
+	exec bin/toold serve --data data --workspace workspace --listen-http :7131
 
 .PHONY: demo
 demo: build sources agent ## the main job from beginning to end on a real daemon, in under a minute

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/toold-dev/toold/cli"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/service"
 )
 
 // Ready holds the addresses of a daemon that serves.
@@ -17,12 +19,16 @@ type Ready struct {
 	Ready     bool   `json:"ready"`             // always true; a standby prints false
 	TCP       string `json:"tcp,omitempty"`     // host:port
 	TLS       bool   `json:"tls,omitempty"`     // the TCP listener uses TLS
+	HTTP      string `json:"http,omitempty"`    // base URL of HTTP, such as http://127.0.0.1:7131
 	Unix      string `json:"unix,omitempty"`    // path of the unix socket
 	Metrics   string `json:"metrics,omitempty"` // host:port
 	TokenFile string `json:"token_file"`        // absolute path
 	PID       int    `json:"pid"`
 	Epoch     int64  `json:"epoch"`
 }
+
+// curlBody is a request that every daemon can serve, because it has the tool grep.
+const curlBody = `{"spec":{"tool":"grep","arguments":"{\"pattern\":\"TODO\"}"}}`
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
@@ -34,9 +40,12 @@ func (d *daemon) announce() error {
 		r.TokenFile = path
 	}
 	for _, a := range d.addresses {
-		if a.Network == "tcp" {
+		switch a.Network {
+		case "tcp":
 			r.TCP, r.TLS = a.Address, a.TLS
-		} else {
+		case "http":
+			r.HTTP = baseURL(&a)
+		default:
 			r.Unix = a.Address
 		}
 	}
@@ -51,6 +60,13 @@ func (d *daemon) announce() error {
 	return err
 }
 
+func baseURL(a *service.Address) string {
+	if a.TLS {
+		return "https://" + a.Address
+	}
+	return "http://" + a.Address
+}
+
 func (d *daemon) welcome(r *Ready) string {
 	command := d.options.program + " --data " + cli.ShellWord(d.cfg.Data)
 	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
@@ -60,6 +76,9 @@ func (d *daemon) welcome(r *Ready) string {
 	if r.Unix != "" {
 		text += "  unix       " + r.Unix + "\n"
 	}
+	if r.HTTP != "" {
+		text += "  http       " + r.HTTP + "\n"
+	}
 	if r.Metrics != "" {
 		text += "  metrics    http://" + r.Metrics + "/metrics\n"
 	}
@@ -67,6 +86,9 @@ func (d *daemon) welcome(r *Ready) string {
 	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
 	if r.TCP != "" && !r.TLS {
 		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
+	}
+	if r.HTTP != "" {
+		text += "  curl -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" --json '" + curlBody + "' " + r.HTTP + tooldv1.CallService_CallTool_FullMethodName + "\n"
 	}
 	return text + "Ctrl-C ends it.\n"
 }

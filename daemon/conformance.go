@@ -31,8 +31,8 @@ The daemon needs a configuration that the transcripts expect; "toold conformance
 config" writes one. Calls write into the workspace of the daemon, so use a
 separate workspace.`,
 		Example: `  toold conformance config conf
-  toold serve --config conf/toold.yaml --data conf/data --listen-tcp :7131
-  toold conformance run 127.0.0.1:7131 --tokens conf/tokens.json`,
+  toold serve --config conf/toold.yaml --data conf/data --listen-tcp :7140
+  toold conformance run 127.0.0.1:7140 --tokens conf/tokens.json`,
 		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -59,7 +59,7 @@ Some transcripts kill the daemon in the middle of a call. They need --restart: a
 shell command that kills the daemon as kill -9 does, if it still runs, and
 starts it again on the same store and address. It may return before the daemon
 serves.`,
-		Example: `  toold conformance run 127.0.0.1:7131 --tokens conf/tokens.json
+		Example: `  toold conformance run 127.0.0.1:7140 --tokens conf/tokens.json
   toold conformance run --tokens conf/tokens.json --only batch,approve -o json
   toold conformance run toold.internal:7130 --tls --tokens conf/tokens.json \
     --restart './kill-and-start.sh'`,

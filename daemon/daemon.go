@@ -33,6 +33,7 @@ import (
 	"github.com/toold-dev/toold/secret"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	httpserver "github.com/toold-dev/toold/server/http"
 	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
@@ -115,6 +116,8 @@ type endpoints struct {
 	auth      *access.Auth
 	service   *service.Service
 	server    *grpcserver.Server
+	web       *httpserver.Server // nil when HTTP is not served
+	webAt     net.Listener       // nil when HTTP is not served
 	listeners []net.Listener
 	addresses []service.Address
 	metricsAt string // empty when metrics are not served
@@ -141,7 +144,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 		return nil, err
 	}
 	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
-	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openEngine, d.openServer, d.listen, d.recover} {
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openEngine, d.openServer, d.listen, d.listenHTTP, d.recover} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -357,7 +360,10 @@ func (d *daemon) openServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: secure})
+	if d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: secure}); err != nil || d.cfg.Listen.HTTP == "" {
+		return err
+	}
+	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: secure, Log: d.log, Metrics: metricsPage{d}, Stall: d.cfg.Timeouts.Stall})
 	return err
 }
 
@@ -394,6 +400,20 @@ func (d *daemon) listen(ctx context.Context) error {
 		}
 		d.addresses = append(d.addresses, service.Address{Network: "unix", Address: path})
 	}
+	return nil
+}
+
+// listenHTTP opens the listener of HTTP. A standby does not open it, so that a load balancer sends it no requests.
+func (d *daemon) listenHTTP(ctx context.Context) (err error) {
+	if d.web == nil {
+		return nil
+	}
+	secure := d.cfg.TLS.Cert != ""
+	if d.webAt, err = grpcserver.ListenTCP(ctx, d.cfg.Listen.HTTP, secure); err != nil {
+		return config.Errorf("%w", err)
+	}
+	d.onClose(func() error { _ = d.webAt.Close(); return nil }) // as for the other listeners
+	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: secure})
 	return nil
 }
 

@@ -51,12 +51,16 @@ func (d *daemon) serveMetrics(ctx context.Context, loops *sync.WaitGroup) error 
 // A metricsPage writes the metrics of all parts of a daemon.
 type metricsPage struct{ *daemon }
 
+// ServeHTTP implements [http.Handler].
+func (d metricsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", metric.ContentType)
+	_, _ = io.WriteString(w, d.page(r.Context())) // a write fails only when the client is gone
+}
+
+// handler serves the metrics on a listener of their own, without a credential.
 func (d metricsPage) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", metric.ContentType)
-		_, _ = io.WriteString(w, d.page(r.Context())) // a write fails only when the client is gone
-	})
+	mux.Handle("GET /metrics", d)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !d.cfg.Metrics.Public && !localHost(r.Host) { // This protects against DNS rebinding: a web page could use a host name that resolves to this address, and read the metrics through the browser.
 			http.Error(w, "wrong host", http.StatusForbidden)

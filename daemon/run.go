@@ -94,7 +94,14 @@ func (d *daemon) run(ctx context.Context) error {
 			}
 		})
 	}
-	d.server.SetReady(true)
+	if d.web != nil {
+		loops.Go(func() {
+			if err := d.web.Serve(d.webAt); err != nil {
+				d.fail(err)
+			}
+		})
+	}
+	d.setReady(true)
 	if err := d.announce(); err != nil {
 		d.log.Warn("ready line not written", zap.Error(err))
 	}
@@ -149,7 +156,7 @@ type fatalError struct{ error }
 // seconds. Notifications are still delivered while the listeners close.
 func (d *daemon) drain(period time.Duration) error {
 	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
-	d.server.SetReady(false)
+	d.setReady(false)
 	ctx, cancel := context.WithTimeout(context.Background(), period)
 	defer cancel()
 	drained := make(chan struct{})
@@ -176,9 +183,27 @@ func (d *daemon) drain(period time.Duration) error {
 	close(d.leaving)
 	closing, cancelClosing := context.WithTimeout(context.Background(), closeStreams)
 	defer cancelClosing()
-	d.service.Stop()
-	d.server.Shutdown(closing)
+	d.shutdown(closing)
 	return err
+}
+
+// setReady tells clients of all endpoints whether they may send requests.
+func (d *daemon) setReady(ready bool) {
+	d.server.SetReady(ready)
+	if d.web != nil {
+		d.web.SetReady(ready)
+	}
+}
+
+// shutdown ends the streams of all endpoints and closes the connections at the latest when ctx is done.
+func (d *daemon) shutdown(ctx context.Context) {
+	d.service.Stop()
+	var closing sync.WaitGroup
+	if d.web != nil {
+		closing.Go(func() { d.web.Shutdown(ctx) })
+	}
+	d.server.Shutdown(ctx)
+	closing.Wait()
 }
 
 // endBackground ends the background shells when no call runs any more, or when the drain period is over. Until then, calls may need the

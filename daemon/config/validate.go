@@ -193,7 +193,11 @@ func (t Token) Sum() (sum [32]byte, err error) {
 // checkExposure refuses a listener that is reachable from other machines, unless an operator has configured TLS and authentication. The
 // token of the first start is not enough, because it is meant for the user of this machine.
 func checkExposure(c *Config) error {
-	if c.Listen.TCP == "" || isLoopback(c.Listen.TCP) {
+	return errors.Join(checkAddress(c, "listen.tcp", c.Listen.TCP), checkAddress(c, "listen.http", c.Listen.HTTP))
+}
+
+func checkAddress(c *Config, key, address string) error {
+	if address == "" || isLoopback(address) {
 		return nil
 	}
 	var missing []string
@@ -206,8 +210,7 @@ func checkExposure(c *Config) error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("listen.tcp: %s is reachable from other machines, which needs %s%s",
-		c.Listen.TCP, strings.Join(missing, " and "), c.SaidBy("listen.tcp"))
+	return fmt.Errorf("%s: %s is reachable from other machines, which needs %s%s", key, address, strings.Join(missing, " and "), c.SaidBy(key))
 }
 
 // isLoopback reports whether only this machine can reach the address. The only name that it accepts is localhost, because other names may

@@ -87,6 +87,9 @@ const quick = 30 * time.Second
 // long is the time limit of methods that read or change many calls.
 const long = time.Hour
 
+// MetricsMethod is the entry of the metrics over HTTP. It is for admins, because metrics concern all namespaces.
+const MetricsMethod = "/http/metrics"
+
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
@@ -140,6 +143,8 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
+
+		MetricsMethod: {Roles: Administrator, Limit: quick},
 
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},

@@ -63,10 +63,7 @@ func (c *conn) Invoke(ctx context.Context, name string, args, reply any, _ ...gr
 	if !ok {
 		return unsupported(name)
 	}
-	decode := func(into any) error {
-		proto.Merge(into.(proto.Message), args.(proto.Message))
-		return nil
-	}
+	decode := func(into any) error { return transfer(into, args) }
 	res, err := m.Handler(m.server, ctx, decode, func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (res any, err error) {
 		err = c.service.Serve(ctx, access.CredentialFrom(ctx), name, req, func(ctx context.Context) (err error) {
 			res, err = handler(ctx, req)
@@ -75,9 +72,18 @@ func (c *conn) Invoke(ctx context.Context, name string, args, reply any, _ ...gr
 		return res, err
 	})
 	if err == nil {
-		proto.Merge(reply.(proto.Message), res.(proto.Message))
+		return transfer(reply, res)
 	}
 	return err
+}
+
+// transfer copies a message as if it had been sent, because it may hold its content in encoded form.
+func transfer(to, from any) error {
+	encoded, err := proto.Marshal(from.(proto.Message))
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(encoded, to.(proto.Message))
 }
 
 // NewStream implements [grpc.ClientConnInterface]. The stream ends when ctx ends, or when the client has read it to its end.
@@ -129,8 +135,7 @@ func (s *clientStream) RecvMsg(m any) error {
 	}
 	select {
 	case res := <-s.pipe.responses:
-		proto.Merge(m.(proto.Message), res)
-		return nil
+		return transfer(m, res)
 	case <-s.pipe.ended:
 		if s.pipe.err == nil {
 			return io.EOF

@@ -2,8 +2,11 @@ package service
 
 import (
 	"context"
+	"io"
+	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/toold-dev/toold/server/access"
 )
@@ -18,14 +21,47 @@ func Unary[Req, Res any](ctx context.Context, s *Service, name string, f func(co
 	if err != nil {
 		return nil, err
 	}
-	return res, nil
+	return readable(res)
 }
 
-// Stream serves a streaming request of an endpoint that does not use gRPC, like [Unary]. It calls send for each response, one at a time.
-// send must not change the response, and must return when ctx ends.
-func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error, req *Req, send func(*Res) error) error {
+// readable returns a copy of a message whose fields can be read. The messages of package translate may hold their content in encoded form,
+// which only gRPC can send.
+func readable[M any](m *M) (*M, error) {
+	from, ok := any(m).(proto.Message)
+	if !ok {
+		return m, nil
+	}
+	encoded, err := proto.Marshal(from)
+	if err != nil {
+		return nil, err
+	}
+	out := new(M)
+	return out, proto.Unmarshal(encoded, any(out).(proto.Message))
+}
+
+// Out is where the responses of a stream go.
+type Out[Res any] struct {
+	Send func(*Res) error // sends one response
+	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
+	Abort func()
+}
+
+// Stream serves a streaming request of an endpoint that does not use gRPC, like [Unary]. When it has returned, no Send is in progress.
+func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error, req *Req, out Out[Res]) error {
 	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
-		return f(req, &sender[Res]{ctx: ctx, send: send})
+		o := &sender[Res]{ctx: ctx, out: out}
+		defer o.end()
+		return f(req, o)
+	})
+}
+
+// Bidi serves a request whose client and server send messages independently, like [Stream]. A Receive may still wait for the client when
+// Bidi has returned.
+func Bidi[Req, Res any](ctx context.Context, s *Service, name string, f func(grpc.BidiStreamingServer[Req, Res]) error, receive func() (*Req, error), out Out[Res]) error {
+	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
+		o := &exchange[Req, Res]{sender[Res]{ctx: ctx, out: out}, receive}
+		defer o.end()
+		return f(o)
 	})
 }
 
@@ -33,20 +69,37 @@ func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*
 type sender[Res any] struct {
 	grpc.ServerStream // nil: methods use only the methods below
 	ctx               context.Context
-	send              func(*Res) error
+	out               Out[Res]
+
+	sending sync.Mutex // held while a response is sent
+	ended   bool       // guarded by sending
 }
 
 // Context implements [grpc.ServerStream].
 func (s *sender[Res]) Context() context.Context { return s.ctx }
 
 // Send implements [grpc.ServerStreamingServer].
-func (s *sender[Res]) Send(res *Res) error { return s.send(res) }
+func (s *sender[Res]) Send(res *Res) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if s.ended {
+		return io.ErrClosedPipe
+	}
+	res, err := readable(res)
+	if err != nil {
+		return err
+	}
+	return s.out.Send(res)
+}
 
-// Bidi serves a request whose client and server send messages independently.
-func Bidi[Req, Res any](ctx context.Context, s *Service, name string, f func(grpc.BidiStreamingServer[Req, Res]) error, receive func() (*Req, error), send func(*Res) error) error {
-	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
-		return f(&exchange[Req, Res]{sender[Res]{ctx: ctx, send: send}, receive})
-	})
+// end ends the response that is being sent, and refuses later ones.
+func (s *sender[Res]) end() {
+	if !s.sending.TryLock() {
+		s.out.Abort()
+		s.sending.Lock()
+	}
+	s.ended = true
+	s.sending.Unlock()
 }
 
 // An exchange is a sender that also receives the messages of the client.

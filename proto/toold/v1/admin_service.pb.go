@@ -410,7 +410,7 @@ func (x *HookState) GetWaiting() int32 {
 // Address is an address of a listener.
 type Address struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `unix` or `tcp`.
+	// `unix`, `tcp` or `http`.
 	Network string `protobuf:"bytes,1,opt,name=network,proto3" json:"network,omitempty"`
 	// A path, or host and port.
 	Address string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`

@@ -1,0 +1,110 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/service"
+)
+
+// registerAPI adds every method of the API. Handlers speak Connect, gRPC-Web and gRPC, with JSON or protobuf.
+func (s *Server) registerAPI(mux *http.ServeMux) {
+	a := &api{mux, s.cfg.Service, []connect.HandlerOption{connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1 << 10)}}
+	calls, tools, documents, admin := s.cfg.Service.Calls, s.cfg.Service.Tools, s.cfg.Service.Documents, s.cfg.Service.Admin
+	stream(a, tooldv1.CallService_ExecuteTool_FullMethodName, calls.ExecuteTool)
+	unary(a, tooldv1.CallService_CallTool_FullMethodName, calls.CallTool)
+	stream(a, tooldv1.CallService_ExecuteBatch_FullMethodName, calls.ExecuteBatch)
+	stream(a, tooldv1.CallService_ExecuteTurn_FullMethodName, calls.ExecuteTurn)
+	stream(a, tooldv1.CallService_GetTurn_FullMethodName, calls.GetTurn)
+	stream(a, tooldv1.CallService_ResumeTool_FullMethodName, calls.ResumeTool)
+	stream(a, tooldv1.CallService_WatchCalls_FullMethodName, calls.WatchCalls)
+	bidi(a, tooldv1.CallService_Session_FullMethodName, calls.Session)
+	unary(a, tooldv1.CallService_GetCall_FullMethodName, calls.GetCall)
+	unary(a, tooldv1.CallService_ListCalls_FullMethodName, calls.ListCalls)
+	unary(a, tooldv1.CallService_CancelCall_FullMethodName, calls.CancelCall)
+	unary(a, tooldv1.CallService_CancelCalls_FullMethodName, calls.CancelCalls)
+	unary(a, tooldv1.CallService_DescribeCall_FullMethodName, calls.DescribeCall)
+	unary(a, tooldv1.CallService_ReadArtifact_FullMethodName, calls.ReadArtifact)
+	unary(a, tooldv1.CallService_SendInput_FullMethodName, calls.SendInput)
+	unary(a, tooldv1.CallService_GetRun_FullMethodName, calls.GetRun)
+	unary(a, tooldv1.CallService_EndRun_FullMethodName, calls.EndRun)
+	unary(a, tooldv1.CallService_ListRules_FullMethodName, calls.ListRules)
+	unary(a, tooldv1.CallService_RevokeRule_FullMethodName, calls.RevokeRule)
+	unary(a, tooldv1.CallService_SetPermissionMode_FullMethodName, calls.SetPermissionMode)
+
+	unary(a, tooldv1.ToolService_ListTools_FullMethodName, tools.ListTools)
+	unary(a, tooldv1.ToolService_GetTool_FullMethodName, tools.GetTool)
+	unary(a, tooldv1.ToolService_ExportTools_FullMethodName, tools.ExportTools)
+	stream(a, tooldv1.ToolService_WatchTools_FullMethodName, tools.WatchTools)
+
+	unary(a, tooldv1.DocumentService_GetDocument_FullMethodName, documents.GetDocument)
+	unary(a, tooldv1.DocumentService_ListDocuments_FullMethodName, documents.ListDocuments)
+	unary(a, tooldv1.DocumentService_PutDocument_FullMethodName, documents.PutDocument)
+	unary(a, tooldv1.DocumentService_DeleteDocument_FullMethodName, documents.DeleteDocument)
+
+	bidi(a, tooldv1.WorkerService_Connect_FullMethodName, s.cfg.Service.Workers.Connect)
+
+	unary(a, tooldv1.AdminService_GetInfo_FullMethodName, admin.GetInfo)
+	unary(a, tooldv1.AdminService_Reload_FullMethodName, admin.Reload)
+	unary(a, tooldv1.AdminService_Drain_FullMethodName, admin.Drain)
+	unary(a, tooldv1.AdminService_SetLogLevel_FullMethodName, admin.SetLogLevel)
+	unary(a, tooldv1.AdminService_ListQuarantinedTools_FullMethodName, admin.ListQuarantinedTools)
+	unary(a, tooldv1.AdminService_AcceptTool_FullMethodName, admin.AcceptTool)
+	unary(a, tooldv1.AdminService_ListSources_FullMethodName, admin.ListSources)
+	unary(a, tooldv1.AdminService_ListSecrets_FullMethodName, admin.ListSecrets)
+	unary(a, tooldv1.AdminService_ReleaseCalls_FullMethodName, admin.ReleaseCalls)
+	unary(a, tooldv1.AdminService_Backup_FullMethodName, admin.Backup)
+	unary(a, tooldv1.AdminService_Purge_FullMethodName, admin.Purge)
+	unary(a, tooldv1.AdminService_ListDeadLetters_FullMethodName, admin.ListDeadLetters)
+	unary(a, tooldv1.AdminService_RetryDeadLetter_FullMethodName, admin.RetryDeadLetter)
+	unary(a, tooldv1.AdminService_ReadAudit_FullMethodName, admin.ReadAudit)
+}
+
+// An api registers methods with common options.
+type api struct {
+	mux     *http.ServeMux
+	service *service.Service
+	options []connect.HandlerOption
+}
+
+func unary[Req, Res any](a *api, name string, f func(context.Context, *Req) (*Res, error)) {
+	a.mux.Handle(name, connect.NewUnaryHandler(name, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
+		res, err := service.Unary(ctx, a.service, name, f, r.Msg)
+		if err != nil {
+			return nil, toConnect(err)
+		}
+		return connect.NewResponse(res), nil
+	}, a.options...))
+}
+
+func stream[Req, Res any](a *api, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error) {
+	a.mux.Handle(name, connect.NewServerStreamHandler(name, func(ctx context.Context, r *connect.Request[Req], out *connect.ServerStream[Res]) error {
+		if err := service.Stream(ctx, a.service, name, f, r.Msg, service.Out[Res]{Send: out.Send, Abort: abort(ctx)}); err != nil {
+			return toConnect(err)
+		}
+		return nil
+	}, a.options...))
+}
+
+// bidi registers a method whose client and server send messages independently, which needs HTTP/2.
+func bidi[Req, Res any](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
+	a.mux.Handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[Req, Res]) error {
+		if err := service.Bidi(ctx, a.service, name, f, both.Receive, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}); err != nil {
+			return toConnect(err)
+		}
+		return nil
+	}, a.options...))
+}
+
+type controllerKey struct{}
+
+// abort returns a function that interrupts writes of the response to which ctx belongs.
+func abort(ctx context.Context) func() {
+	c, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
+	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // A response whose writes cannot be interrupted ends with its connection.
+}

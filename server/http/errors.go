@@ -1,0 +1,32 @@
+package httpserver
+
+import (
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/status"
+)
+
+// toConnect converts the status of a request to an error of Connect, with its details.
+func toConnect(err error) *connect.Error {
+	st := status.Convert(err)
+	e := connect.NewError(connect.Code(st.Code()), errors.New(st.Message()))
+	for _, d := range st.Proto().GetDetails() {
+		if detail, err := connect.NewErrorDetail(d); err == nil {
+			e.AddDetail(detail)
+		}
+	}
+	return e
+}
+
+var errorWriter = connect.NewErrorWriter()
+
+// writeError writes the error of a route that is not a method of the API, in the JSON form that Connect uses.
+func writeError(w http.ResponseWriter, r *http.Request, err error) {
+	r.Header.Set("Connect-Protocol-Version", "1") // the writer chooses the form by the headers of the request
+	if r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	_ = errorWriter.Write(w, r, toConnect(err)) // a write fails only when the client is gone
+}

@@ -1,0 +1,61 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/server/service"
+)
+
+// routes returns the handler of all requests. Each route is one line.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	s.registerAPI(mux)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /readyz", s.readiness)
+	if s.cfg.Metrics != nil {
+		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
+	}
+	if s.cfg.MCP != nil {
+		mux.Handle("/mcp", s.cfg.MCP)
+	}
+	return withCredential(mux)
+}
+
+func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
+	if !s.ready.Load() {
+		answer(w, http.StatusServiceUnavailable, "not ready")
+		return
+	}
+	answer(w, http.StatusOK, "ready")
+}
+
+func answer(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text+"\n") // a write fails only when the client is gone
+}
+
+// withCredential puts the credential of each request, and the way to interrupt its response, into the context.
+func withCredential(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := access.WithCredential(r.Context(), &access.Credential{Authorization: r.Header.Values("Authorization")})
+		ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(w))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// permitted serves a route that is not a method of the API. name is its entry in the table of package access.
+func (s *Server) permitted(name string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := service.Unary(r.Context(), s.cfg.Service, name, func(context.Context, *struct{}) (*struct{}, error) {
+			next.ServeHTTP(w, r)
+			return &struct{}{}, nil
+		}, &struct{}{})
+		if err != nil {
+			writeError(w, r, err)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/toold-dev/toold/server/service"
+)
+
+// A Config has the parts and settings of a server. The comment of a field says what its zero value means.
+type Config struct {
+	Service *service.Service // required
+	TLS     *tls.Config      // nil means plain HTTP. The server refuses versions before 1.2.
+	Log     *zap.Logger      // nil discards the log
+	// Metrics writes the metrics in the text format of Prometheus. Nil means that there are none.
+	Metrics http.Handler
+	// MCP serves MCP clients at /mcp. It finds the credential of a request in its context. Nil means that there is none.
+	MCP http.Handler
+	// Stall is how long a client may read nothing before its response ends. Zero means 30 s.
+	Stall time.Duration
+}
+
+// A Server serves the API over HTTP on any number of listeners.
+type Server struct {
+	cfg   Config
+	http  *http.Server
+	ready atomic.Bool
+}
+
+// maxHeader bounds the headers of a request, in bytes.
+const maxHeader = 16 << 10
+
+// New returns a server that is not ready; see [Server.SetReady].
+func New(cfg Config) (*Server, error) {
+	if cfg.Service == nil {
+		return nil, errors.New("httpserver: a service is required")
+	}
+	if cfg.Log == nil {
+		cfg.Log = zap.NewNop()
+	}
+	if cfg.Stall == 0 {
+		cfg.Stall = 30 * time.Second
+	}
+	s := &Server{cfg: cfg}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Handler: s.routes(), Protocols: protocols, TLSConfig: secured(cfg.TLS), MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: zap.NewStdLog(cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+	}
+	return s, nil
+}
+
+func secured(c *tls.Config) *tls.Config {
+	if c == nil {
+		return nil
+	}
+	c = c.Clone()
+	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
+	return c
+}
+
+// Serve accepts connections until Shutdown. It always closes the listener.
+func (s *Server) Serve(lis net.Listener) error {
+	var err error
+	if s.cfg.TLS != nil {
+		err = s.http.ServeTLS(lis, "", "")
+	} else {
+		err = s.http.Serve(lis)
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", lis.Addr(), err)
+	}
+	return nil
+}
+
+// SetReady sets the answer of /readyz.
+func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
+
+// Shutdown stops accepting connections. It waits for open requests until ctx is done, and then closes all connections. Call
+// [service.Service.Stop] first, which ends unending streams.
+func (s *Server) Shutdown(ctx context.Context) {
+	s.SetReady(false)
+	if s.http.Shutdown(ctx) != nil {
+		_ = s.http.Close() // nothing can be done about a connection that does not close
+	}
+}
