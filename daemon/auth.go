@@ -26,6 +26,19 @@ func localUser() tool.Principal {
 
 // newAuth returns the authentication. localToken is the token of the first start, or empty if there is none yet.
 func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
+	tokens, err := tokensOf(cfg, localToken)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := access.NewAuth(tokens, []access.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
+	if err != nil {
+		return nil, fmt.Errorf("auth.tokens: %w", err)
+	}
+	return auth, nil
+}
+
+// tokensOf returns the configured tokens and the token of the first start.
+func tokensOf(cfg *config.Config, localToken string) ([]access.Token, error) {
 	var tokens []access.Token
 	if localToken != "" {
 		sum := sha256.Sum256([]byte(localToken))
@@ -41,11 +54,7 @@ func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 			Principal: tool.Principal{Namespace: t.Namespace, Subject: t.Name, Roles: t.Roles},
 		})
 	}
-	auth, err := access.NewAuth(tokens, []access.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
-	if err != nil {
-		return nil, fmt.Errorf("auth.tokens: %w", err)
-	}
-	return auth, nil
+	return tokens, nil
 }
 
 const tokenBytes = 32

@@ -36,6 +36,7 @@ const (
 	ReasonDocumentType            Reason = "DOCUMENT_TYPE"
 	ReasonDraining                Reason = "DRAINING"
 	ReasonFourEyes                Reason = "FOUR_EYES"
+	ReasonGrantExceeded           Reason = "GRANT_EXCEEDED"
 	ReasonInputEnded              Reason = "INPUT_ENDED"
 	ReasonInputFull               Reason = "INPUT_FULL"
 	ReasonInputGap                Reason = "INPUT_GAP"
@@ -43,6 +44,7 @@ const (
 	ReasonInvalidField            Reason = "INVALID_FIELD"
 	ReasonJournalBusy             Reason = "JOURNAL_BUSY"
 	ReasonJournalFailed           Reason = "JOURNAL_FAILED"
+	ReasonLoginInvalid            Reason = "LOGIN_INVALID"
 	ReasonMethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
 	ReasonModeNotAllowed          Reason = "MODE_NOT_ALLOWED"
 	ReasonNamespaceDocuments      Reason = "NAMESPACE_DOCUMENTS"
@@ -62,6 +64,7 @@ const (
 	ReasonOtherAttempt            Reason = "OTHER_ATTEMPT"
 	ReasonPeerNotAllowed          Reason = "PEER_NOT_ALLOWED"
 	ReasonQueueFull               Reason = "QUEUE_FULL"
+	ReasonReadOnly                Reason = "READ_ONLY"
 	ReasonResizeFailed            Reason = "RESIZE_FAILED"
 	ReasonResultInsteadNotAllowed Reason = "RESULT_INSTEAD_NOT_ALLOWED"
 	ReasonRetryOfInvalid          Reason = "RETRY_OF_INVALID"
@@ -74,6 +77,7 @@ const (
 	ReasonRunEnded                Reason = "RUN_ENDED"
 	ReasonRunNotFound             Reason = "RUN_NOT_FOUND"
 	ReasonScopeFull               Reason = "SCOPE_FULL"
+	ReasonSessionEnded            Reason = "SESSION_ENDED"
 	ReasonSignalFailed            Reason = "SIGNAL_FAILED"
 	ReasonStandby                 Reason = "STANDBY"
 	ReasonStorageFull             Reason = "STORAGE_FULL"
@@ -83,12 +87,15 @@ const (
 	ReasonThreadNotFound          Reason = "THREAD_NOT_FOUND"
 	ReasonTokenExpired            Reason = "TOKEN_EXPIRED"
 	ReasonTokenInvalid            Reason = "TOKEN_INVALID"
+	ReasonTokenNotFound           Reason = "TOKEN_NOT_FOUND"
 	ReasonTokenRequired           Reason = "TOKEN_REQUIRED"
+	ReasonTokenRevoked            Reason = "TOKEN_REVOKED"
 	ReasonToolChanged             Reason = "TOOL_CHANGED"
 	ReasonToolGone                Reason = "TOOL_GONE"
 	ReasonToolNotFound            Reason = "TOOL_NOT_FOUND"
 	ReasonToolNotQuarantined      Reason = "TOOL_NOT_QUARANTINED"
 	ReasonTooManyItems            Reason = "TOO_MANY_ITEMS"
+	ReasonTooManyTokens           Reason = "TOO_MANY_TOKENS"
 	ReasonTooManyWatchers         Reason = "TOO_MANY_WATCHERS"
 	ReasonTooManyWorkers          Reason = "TOO_MANY_WORKERS"
 	ReasonTurnExpired             Reason = "TURN_EXPIRED"
@@ -134,6 +141,7 @@ var hints = map[Reason]string{
 	ReasonDocumentType:            "Add only to numbers, and append only to arrays.",
 	ReasonDraining:                "Send the request again when the next daemon runs.",
 	ReasonFourEyes:                "Let a person decide who did not request the call.",
+	ReasonGrantExceeded:           "Ask for fewer rights: nobody creates a credential that permits more than its own.",
 	ReasonInputEnded:              "Send no more input: the end of the input was already sent.",
 	ReasonInputFull:               "Send the same input again later.",
 	ReasonInputGap:                "Continue at the position in the metadata.",
@@ -141,6 +149,7 @@ var hints = map[Reason]string{
 	ReasonInvalidField:            "Correct the fields that the error names.",
 	ReasonJournalBusy:             "Send the request again.",
 	ReasonJournalFailed:           "Send the request again when the daemon has restarted; its log says why it stops.",
+	ReasonLoginInvalid:            "Make a new link with `toold login`; a link works once, for 5 minutes.",
 	ReasonMethodNotAllowed:        "Use a method of the API.",
 	ReasonModeNotAllowed:          "Choose a mode that the operator's rules allow to this principal.",
 	ReasonNamespaceDocuments:      "Use a principal with the role operator to change documents of the namespace.",
@@ -160,6 +169,7 @@ var hints = map[Reason]string{
 	ReasonOtherAttempt:            "Read the call, and send the input for its current attempt.",
 	ReasonPeerNotAllowed:          "Send a token, or let the operator allow this local user.",
 	ReasonQueueFull:               "Send the request again later, and run fewer calls at once.",
+	ReasonReadOnly:                "Use a credential that is not read-only.",
 	ReasonResizeFailed:            "Read the message: the terminal of the call did not take the size.",
 	ReasonResultInsteadNotAllowed: "Approve or decline the call: its ticket gives no right to answer in the tool's place.",
 	ReasonRetryOfInvalid:          "Retry only a call that ended as FAILED or CANCELLED, with the same tool.",
@@ -172,6 +182,7 @@ var hints = map[Reason]string{
 	ReasonRunEnded:                "Use a new run_id.",
 	ReasonRunNotFound:             "Check the run_id, and that this principal sees the run.",
 	ReasonScopeFull:               "Delete documents of the scope.",
+	ReasonSessionEnded:            "Sign in again: `toold login` makes a link.",
 	ReasonSignalFailed:            "Read the message: the signal did not reach the processes of the call.",
 	ReasonStandby:                 "Send the request to the daemon that owns the store, or again later.",
 	ReasonStorageFull:             "Free space on the disk of the journal, then send the request again.",
@@ -181,12 +192,15 @@ var hints = map[Reason]string{
 	ReasonThreadNotFound:          "Check the thread_id, and that this principal sees the thread.",
 	ReasonTokenExpired:            "Use a new token.",
 	ReasonTokenInvalid:            "Use a token of this daemon; `toold token` names the file of the daemon's own.",
+	ReasonTokenNotFound:           "Check the id; ListTokens lists the stored credentials of the namespace.",
 	ReasonTokenRequired:           "Send a token; `toold token` names the file of the daemon's own.",
+	ReasonTokenRevoked:            "Use a new token.",
 	ReasonToolChanged:             "The tool has changed: approve or decline without `result_instead`; when the call is in doubt, answer `happened` or `give_up`.",
 	ReasonToolGone:                "Decline the call: its tool no longer exists.",
 	ReasonToolNotFound:            "Check the tool id; ListTools lists the tools that this principal sees.",
 	ReasonToolNotQuarantined:      "Check the tool id; ListQuarantinedTools lists what is in quarantine.",
 	ReasonTooManyItems:            "Wait until items of the session have ended, or open another session.",
+	ReasonTooManyTokens:           "Revoke tokens of the namespace, or end sessions of the subject.",
 	ReasonTooManyWatchers:         "End other watches of this principal, or watch a run instead of its calls.",
 	ReasonTooManyWorkers:          "Run fewer workers, or raise the limit of the daemon.",
 	ReasonTurnExpired:             "Send the model's message with a new turn_id, if its calls should run again.",

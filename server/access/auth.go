@@ -3,13 +3,12 @@ package access
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -33,15 +32,13 @@ type Peer struct {
 // refused even when its hash is configured.
 const minTokenLength = 22
 
-// An Auth authenticates clients. It is immutable; many goroutines may use it.
+// An Auth authenticates clients. Many goroutines may use it.
 type Auth struct {
-	tokens map[uint64][]*token // tokens by the first bytes of their hash
-	peers  map[uint32]*Identity
-}
+	peers  map[uint32]*Identity   // immutable
+	tokens atomic.Pointer[tokens] // the tokens of this moment; a change replaces them
 
-type token struct {
-	hash [sha256.Size]byte
-	id   Identity
+	changing sync.Mutex // held during each change of the tokens, including its commit
+	store    Store
 }
 
 // An Identity is an authenticated principal with the roles of its credential.
@@ -49,6 +46,10 @@ type Identity struct {
 	tool.Principal
 	Expires time.Time // when the credential expires; zero means never
 	granted Roles
+
+	readOnly bool            // may call only methods that change nothing
+	source   string          // names the credential in those that it creates; empty when it is not a token
+	revoked  context.Context //nolint:containedctx // ends when the credential is revoked; nil for a credential that is never revoked
 }
 
 // Has reports whether the identity has one of these roles.
@@ -56,12 +57,11 @@ func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 
 // NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. It returns an error when two
 // principals have the same token hash or the same local user.
-func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
-	a := &Auth{tokens: map[uint64][]*token{}, peers: map[uint32]*Identity{}}
-	for i := range tokens {
-		if err := a.addToken(&tokens[i]); err != nil {
-			return nil, fmt.Errorf("token of %q: %w", tokens[i].Principal.Subject, err)
-		}
+func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
+	a := &Auth{peers: map[uint32]*Identity{}, store: forgetful{}}
+	a.tokens.Store(newTokens(nil))
+	if _, err := a.Replace(context.Background(), configured); err != nil {
+		return nil, err
 	}
 	for i := range peers {
 		id, err := newIdentity(peers[i].Principal, "peer")
@@ -74,25 +74,6 @@ func NewAuth(tokens []Token, peers []Peer) (*Auth, error) {
 		a.peers[peers[i].UID] = &id
 	}
 	return a, nil
-}
-
-func (a *Auth) addToken(t *Token) error {
-	id, err := newIdentity(t.Principal, "token")
-	if err != nil {
-		return err
-	}
-	id.Expires = t.Expires
-	sum, err := hex.DecodeString(t.Hash)
-	if err != nil || len(sum) != sha256.Size {
-		return errors.New("the hash must be the SHA-256 of the token in 64 hex digits")
-	}
-	c := &token{hash: [sha256.Size]byte(sum), id: id}
-	if a.find(c.hash) != nil {
-		return errors.New("another token has the same hash")
-	}
-	key := binary.BigEndian.Uint64(sum)
-	a.tokens[key] = append(a.tokens[key], c)
-	return nil
 }
 
 // reservedSubject is the subject under which records name the daemon itself. No principal may use it.
@@ -120,19 +101,10 @@ func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
 
-// find returns the token with this hash, or nil. It looks up the first bytes of the hash and compares the whole hash in constant time.
-func (a *Auth) find(hash [sha256.Size]byte) *token {
-	for _, c := range a.tokens[binary.BigEndian.Uint64(hash[:])] {
-		if subtle.ConstantTimeCompare(c.hash[:], hash[:]) == 1 {
-			return c
-		}
-	}
-	return nil
-}
-
 // A Credential is what a client sent to prove its identity, as its endpoint received it.
 type Credential struct {
 	Authorization []string // values of the header authorization
+	Session       string   // text of a session, from a cookie
 	// UID is the user at the other end of a unix socket. Local says that there is one.
 	UID   uint32
 	Local bool
@@ -153,13 +125,16 @@ func CredentialFrom(ctx context.Context) Credential {
 	return Credential{}
 }
 
-// Identify returns the identity of a request. It uses the authorization header if there is one, and otherwise the local user.
+// Identify returns the identity of a request. It uses the authorization header if there is one, otherwise the session, and otherwise the local
+// user.
 func (a *Auth) Identify(_ context.Context, c Credential) (*Identity, error) {
 	switch {
 	case len(c.Authorization) == 1:
 		return a.verify(c.Authorization[0])
 	case len(c.Authorization) > 1:
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
+	case c.Session != "":
+		return a.session(c.Session)
 	case c.Local && a.KnowsPeer(c.UID):
 		return a.peers[c.UID], nil
 	case c.Local:
@@ -168,22 +143,38 @@ func (a *Auth) Identify(_ context.Context, c Credential) (*Identity, error) {
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "a token is required: send it as `authorization: Bearer <token>`; `toold token` shows the daemon's own")
 }
 
-// While returns a context that ends when the credential of the identity ends. Its cause is then the refusal that [Identity.Ended] returns.
-// The caller must call stop.
+// While returns a context that ends when the credential of the identity expires or is revoked. Its cause is then the refusal that
+// [Identity.Ended] returns. The caller must call stop.
 func (id *Identity) While(ctx context.Context) (_ context.Context, stop func()) {
-	if id.Expires.IsZero() {
+	if id.Expires.IsZero() && id.revoked == nil {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(time.Until(id.Expires), func() { cancel(Expired(id.Expires)) })
+	leave, timer := func() bool { return true }, (*time.Timer)(nil)
+	if id.revoked != nil {
+		leave = context.AfterFunc(id.revoked, func() { cancel(context.Cause(id.revoked)) })
+	}
+	if !id.Expires.IsZero() {
+		timer = time.AfterFunc(time.Until(id.Expires), func() { cancel(Expired(id.Expires)) })
+	}
 	return ctx, func() {
-		timer.Stop()
+		leave()
+		if timer != nil {
+			timer.Stop()
+		}
 		cancel(nil)
 	}
 }
 
-// Ended returns a refusal when the credential of the identity has ended.
+// Ended returns a refusal when the credential of the identity has expired or was revoked. It takes a few nanoseconds.
 func (id *Identity) Ended() error {
+	if id.revoked != nil && id.revoked.Err() != nil {
+		return context.Cause(id.revoked)
+	}
+	return id.expired()
+}
+
+func (id *Identity) expired() error {
 	if id.Expires.IsZero() || time.Now().Before(id.Expires) {
 		return nil
 	}
@@ -198,14 +189,14 @@ func (a *Auth) verify(header string) (*Identity, error) {
 	if !strings.EqualFold(scheme, "bearer") || len(text) < minTokenLength {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the authorization header is not `Bearer <token>` with a token of at least %d characters", minTokenLength)
 	}
-	c := a.find(sha256.Sum256([]byte(text)))
-	if c == nil {
+	t := a.tokens.Load().find(sha256.Sum256([]byte(text)))
+	if t == nil || !t.is(KindToken) {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the daemon does not know the token")
 	}
-	if !c.id.Expires.IsZero() && !time.Now().Before(c.id.Expires) {
-		return nil, Expired(c.id.Expires)
+	if err := t.id.expired(); err != nil {
+		return nil, err
 	}
-	return &c.id, nil
+	return &t.id, nil
 }
 
 // Expired returns the refusal of a credential that expired.
@@ -219,7 +210,7 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 	seen := slices.Clone(not)
 	enough := func(id *Identity) bool {
 		if id.Namespace == namespace && !slices.Contains(seen, id.Subject) &&
-			(id.Expires.IsZero() || time.Now().Before(id.Expires)) &&
+			id.expired() == nil &&
 			slices.ContainsFunc(names, func(role string) bool { return slices.Contains(id.Roles, role) }) {
 			seen = append(seen, id.Subject)
 			left--
@@ -231,11 +222,9 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 			return true
 		}
 	}
-	for _, tokens := range a.tokens {
-		for _, t := range tokens {
-			if enough(&t.id) {
-				return true
-			}
+	for t := range a.tokens.Load().all() {
+		if enough(&t.id) {
+			return true
 		}
 	}
 	return false

@@ -61,6 +61,7 @@ func (r Roles) Names() []string {
 type Rule struct {
 	Roles  Roles // one of these roles is enough to call the method
 	Public bool  // the method needs no credential
+	Reads  bool  // the method changes nothing, so that a read-only credential may call it
 	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit: the handler waits for events until its
 	// client ends the request.
 	Limit time.Duration
@@ -69,6 +70,9 @@ type Rule struct {
 	// IgnoresContext is set for handlers that may continue to wait for their client after their context has ended. The server does not wait
 	// for these handlers.
 	IgnoresContext bool
+	// Brief is set for methods whose requests usually end within milliseconds. They do not pay for the signal that ends a request when its
+	// token is revoked: for a token without an expiry, their handlers call [Identity.Ended] before each message that they send.
+	Brief bool
 	// Audited is set for methods whose requests are reported to the audit. Only unary methods can be audited.
 	Audited bool
 }
@@ -77,6 +81,9 @@ type Rule struct {
 func (r *Rule) Permit(id *Identity, method string) error {
 	if !id.Has(r.Roles) {
 		return call.Refuse(call.PermissionDenied, "ROLE_REQUIRED", "%s needs one of the roles %v; %q has %v", method, r.Roles.Names(), id.Subject, id.Roles)
+	}
+	if id.readOnly && !r.Reads {
+		return call.Refuse(call.PermissionDenied, "READ_ONLY", "%s changes something, and the credential of %q is read-only", method, id.Subject)
 	}
 	return nil
 }
@@ -94,64 +101,64 @@ const MetricsMethod = "/http/metrics"
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
 	return map[string]Rule{
-		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate},
+		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate, Brief: true},
 		tooldv1.CallService_ExecuteBatch_FullMethodName: {Roles: Caller | Delegate},
 		tooldv1.CallService_ExecuteTurn_FullMethodName:  {Roles: Caller | Delegate},
-		tooldv1.CallService_GetTurn_FullMethodName:      {Roles: look},
-		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate},
+		tooldv1.CallService_GetTurn_FullMethodName:      {Roles: look, Reads: true},
+		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate, Brief: true},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
-		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see},
-		tooldv1.CallService_Session_FullMethodName:      {Roles: see}, // The interceptors check the roles for each item of the session.
-		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Limit: quick},
-		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Limit: quick},
+		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see, Reads: true},
+		tooldv1.CallService_Session_FullMethodName:      {Roles: see, Reads: true}, // The interceptors check the roles for each item of the session.
+		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Reads: true, Limit: quick},
+		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
 		tooldv1.CallService_CancelCalls_FullMethodName:  {Roles: end, Limit: quick},
-		tooldv1.CallService_DescribeCall_FullMethodName: {Roles: Caller | Delegate, Limit: quick, Audited: true},
-		tooldv1.CallService_ReadArtifact_FullMethodName: {Roles: see, Limit: quick},
+		tooldv1.CallService_DescribeCall_FullMethodName: {Roles: Caller | Delegate, Reads: true, Limit: quick, Audited: true},
+		tooldv1.CallService_ReadArtifact_FullMethodName: {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_SendInput_FullMethodName:    {Roles: Caller | Delegate, Limit: quick},
-		tooldv1.CallService_GetRun_FullMethodName:       {Roles: see, Limit: quick},
+		tooldv1.CallService_GetRun_FullMethodName:       {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_EndRun_FullMethodName:       {Roles: end, Limit: quick, Audited: true},
 
-		tooldv1.CallService_ListRules_FullMethodName:         {Roles: see, Limit: quick},
+		tooldv1.CallService_ListRules_FullMethodName:         {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_RevokeRule_FullMethodName:        {Roles: end | Approver, Limit: quick, Audited: true},
 		tooldv1.CallService_SetPermissionMode_FullMethodName: {Roles: end | Approver, Limit: quick, Audited: true},
 
-		tooldv1.ToolService_ListTools_FullMethodName:   {Roles: see, Limit: quick},
-		tooldv1.ToolService_GetTool_FullMethodName:     {Roles: see, Limit: quick},
-		tooldv1.ToolService_ExportTools_FullMethodName: {Roles: see, Limit: quick},
-		tooldv1.ToolService_WatchTools_FullMethodName:  {Roles: see, Unending: true},
+		tooldv1.ToolService_ListTools_FullMethodName:   {Roles: see, Reads: true, Limit: quick},
+		tooldv1.ToolService_GetTool_FullMethodName:     {Roles: see, Reads: true, Limit: quick},
+		tooldv1.ToolService_ExportTools_FullMethodName: {Roles: see, Reads: true, Limit: quick},
+		tooldv1.ToolService_WatchTools_FullMethodName:  {Roles: see, Reads: true, Unending: true},
 
-		tooldv1.DocumentService_GetDocument_FullMethodName:    {Roles: look, Limit: quick},
-		tooldv1.DocumentService_ListDocuments_FullMethodName:  {Roles: look, Limit: quick},
+		tooldv1.DocumentService_GetDocument_FullMethodName:    {Roles: look, Reads: true, Limit: quick},
+		tooldv1.DocumentService_ListDocuments_FullMethodName:  {Roles: look, Reads: true, Limit: quick},
 		tooldv1.DocumentService_PutDocument_FullMethodName:    {Roles: end, Limit: quick},
 		tooldv1.DocumentService_DeleteDocument_FullMethodName: {Roles: end, Limit: quick},
 
 		tooldv1.WorkerService_Connect_FullMethodName:        {Roles: Worker | Operator, Unending: true},
-		tooldv1.AdminService_ListDeadLetters_FullMethodName: {Roles: Operator, Limit: quick},
+		tooldv1.AdminService_ListDeadLetters_FullMethodName: {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {Roles: Operator, Limit: quick, Audited: true},
 
-		tooldv1.AdminService_GetInfo_FullMethodName:              {Roles: anyRole, Limit: quick},
+		tooldv1.AdminService_GetInfo_FullMethodName:              {Roles: anyRole, Reads: true, Limit: quick},
 		tooldv1.AdminService_Reload_FullMethodName:               {Roles: Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_Drain_FullMethodName:                {Roles: Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_SetLogLevel_FullMethodName:          {Roles: Administrator, Limit: quick, Audited: true},
-		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Limit: quick},
+		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Reads: true, Limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {Roles: Operator | Administrator, Limit: quick, Audited: true},
-		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Limit: quick},
-		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Limit: long, Audited: true}, // The time limit is long, because reading a secret may start a command.
+		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: long, Audited: true}, // The time limit is long, because reading a secret may start a command.
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
-		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Limit: quick},
+		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
 
 		MetricsMethod: {Roles: Administrator, Limit: quick},
 
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
-		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Limit: quick},
-		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Unending: true},
+		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Reads: true, Limit: quick},
+		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Reads: true, Unending: true},
 
-		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Unending: true, IgnoresContext: true},
-		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Unending: true, IgnoresContext: true},
+		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
+		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
 	}
 }

@@ -29,11 +29,15 @@ type calls struct {
 // ExecuteTool starts a call or attaches to it, and streams it.
 func (s *calls) ExecuteTool(req *tooldv1.ExecuteToolRequest, stream grpc.ServerStreamingServer[tooldv1.ExecuteToolResponse]) error {
 	ctx := stream.Context()
-	w, err := s.startTool(ctx, access.From(ctx), req)
+	p := access.From(ctx)
+	w, err := s.startTool(ctx, p, req)
 	if err != nil {
 		return err
 	}
 	return s.pump(ctx, w, nil, func(f outgoing) error {
+		if err := p.Ended(); err != nil { // see [access.Rule.Brief]
+			return err
+		}
 		return stream.Send(&tooldv1.ExecuteToolResponse{Frame: f.Frame})
 	})
 }

@@ -60,10 +60,13 @@ func (s *Service) audit(ctx context.Context, r *request) error {
 // untilRevoked ends the context of a request when the credential of its client ends. It does not use a deadline, because the server would
 // report a deadline as one of the client. A response that is ready only after the end is not sent.
 func untilRevoked(ctx context.Context, r *request) error {
-	ctx, stop := r.id.While(ctx)
-	defer stop()
+	if !r.method.Brief || !r.id.Expires.IsZero() {
+		var stop func()
+		ctx, stop = r.id.While(ctx)
+		defer stop()
+	}
 	err := r.next(ctx)
-	if err == nil && r.message != nil && ctx.Err() != nil {
+	if err == nil && r.message != nil {
 		return r.id.Ended()
 	}
 	return err

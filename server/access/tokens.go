@@ -1,0 +1,174 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// tokens is an immutable set of configured and stored credentials.
+type tokens struct {
+	byHash map[uint64][]*token // by the first bytes of their hash
+}
+
+// A token is a configured or stored credential.
+type token struct {
+	hash   [sha256.Size]byte
+	id     Identity
+	revoke context.CancelCauseFunc
+	stored *Stored // nil for a token of the configuration
+}
+
+func newToken(hash [sha256.Size]byte, id Identity) *token {
+	t := &token{hash: hash, id: id}
+	t.id.revoked, t.revoke = context.WithCancelCause(context.Background())
+	return t
+}
+
+// is reports whether the token is of a kind. The tokens of the configuration are of the kind [KindToken].
+func (t *token) is(k Kind) bool {
+	if t.stored == nil {
+		return k == KindToken
+	}
+	return t.stored.Kind == k
+}
+
+func newTokens(all []*token) *tokens {
+	set := &tokens{make(map[uint64][]*token, len(all))}
+	for _, t := range all {
+		key := binary.BigEndian.Uint64(t.hash[:])
+		set.byHash[key] = append(set.byHash[key], t)
+	}
+	return set
+}
+
+// find returns the token with this hash, or nil. It looks up the first bytes of the hash and compares the whole hash in constant time.
+func (s *tokens) find(hash [sha256.Size]byte) *token {
+	for _, t := range s.byHash[binary.BigEndian.Uint64(hash[:])] {
+		if subtle.ConstantTimeCompare(t.hash[:], hash[:]) == 1 {
+			return t
+		}
+	}
+	return nil
+}
+
+// all returns every token of the set, in no order.
+func (s *tokens) all() iter.Seq[*token] {
+	return func(yield func(*token) bool) {
+		for _, some := range s.byHash {
+			for _, t := range some {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Replace replaces the tokens of the configuration, and reports whether they changed. It ends the requests of a token that was removed or
+// got other rights, and revokes the credentials that such a token created. When a token is invalid, Replace changes nothing.
+func (a *Auth) Replace(ctx context.Context, configured []Token) (changed bool, err error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	old := a.tokens.Load()
+	before, seen := 0, map[[sha256.Size]byte]bool{}
+	var next []*token
+	for t := range old.all() {
+		if t.stored != nil {
+			next = append(next, t)
+		} else {
+			before++
+		}
+	}
+	for i := range configured {
+		t, err := configured[i].parse()
+		if err == nil && seen[t.hash] {
+			err = errors.New("another token has the same hash")
+		}
+		if err != nil {
+			return false, fmt.Errorf("token of %q: %w", configured[i].Principal.Subject, err)
+		}
+		seen[t.hash] = true
+		switch same := old.find(t.hash); {
+		case same != nil && same.stored != nil:
+			return false, fmt.Errorf("token of %q: a stored token has the same hash", t.id.Subject)
+		case same != nil && same.id.sameRights(&t.id):
+			t = same
+		default:
+			changed = true
+		}
+		next = append(next, t)
+	}
+	changed = changed || len(configured) != before
+	return changed, a.publish(ctx, next)
+}
+
+// parse returns a token of the configuration.
+func (t *Token) parse() (*token, error) {
+	id, err := newIdentity(t.Principal, "token")
+	if err != nil {
+		return nil, err
+	}
+	sum, err := hex.DecodeString(t.Hash)
+	if err != nil || len(sum) != sha256.Size {
+		return nil, errors.New("the hash must be the SHA-256 of the token in 64 hex digits")
+	}
+	id.Expires = t.Expires
+	id.source = "sha256:" + hex.EncodeToString(sum[:8])
+	return newToken([sha256.Size]byte(sum), id), nil
+}
+
+// sameRights reports whether two identities permit the same.
+func (id *Identity) sameRights(o *Identity) bool {
+	return id.Namespace == o.Namespace && id.Subject == o.Subject && id.granted == o.granted && id.Expires.Equal(o.Expires)
+}
+
+// publish replaces the tokens by those of next whose creator is still valid, and revokes all others. The caller holds a.changing. An error
+// means that the store still has a credential whose creator is no longer valid.
+func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
+	next, orphans := withoutOrphans(next)
+	valid := make(map[*token]bool, len(next))
+	for _, t := range next {
+		valid[t] = true
+	}
+	old := a.tokens.Load()
+	a.tokens.Store(newTokens(next))
+	for t := range old.all() {
+		if !valid[t] {
+			t.revoke(call.Refuse(call.Unauthenticated, "TOKEN_REVOKED", "the credential was revoked, or its rights were changed"))
+		}
+	}
+	for _, t := range orphans {
+		err = errors.Join(err, a.store.Remove(ctx, t.stored))
+	}
+	return err
+}
+
+// withoutOrphans separates the stored credentials whose creator is not in the list from all others.
+func withoutOrphans(list []*token) (left, orphans []*token) {
+	for {
+		sources := make(map[string]bool, len(list))
+		for _, t := range list {
+			sources[t.id.source] = true
+		}
+		left = nil
+		for _, t := range list {
+			if t.stored != nil && t.stored.Parent != "" && !sources[t.stored.Parent] {
+				orphans = append(orphans, t)
+			} else {
+				left = append(left, t)
+			}
+		}
+		if len(left) == len(list) {
+			return left, orphans
+		}
+		list = left
+	}
+}
