@@ -15,13 +15,14 @@ func (s *Server) routes() http.Handler {
 	s.registerAPI(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readiness)
+	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
 	if s.cfg.MCP != nil {
 		mux.Handle("/mcp", s.cfg.MCP)
 	}
-	return withCredential(mux)
+	return s.protect(withCredential(mux))
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
