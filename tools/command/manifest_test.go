@@ -29,6 +29,7 @@ func TestProblems(t *testing.T) {
 		{"empty", "", "1:1: is empty"},
 		{"no mapping", "- a\n", "1:1: a manifest is a mapping"},
 		{"no YAML", "id: [\n", ":1: is not YAML"},
+		{"smaller indentation", "  id: x\n  run: {program: /bin/echo}\nisolation: {profile: none}\n", "1:1: is not YAML after its first lines"},
 		{"two documents", "id: x\nrun: {program: /bin/echo}\n---\nid: y\n", "1:1: has more than one document"},
 		{"unknown", "id: x\ndescriptio: y\n", `2:1: unknown setting "descriptio"; did you mean "description"?`},
 		{"unknown below", "id: x\nrun:\n  program: /bin/echo\n  exit_code: [1]\n", `4:3: unknown setting "run.exit_code"; did you mean "run.exit_codes"?`},

@@ -70,8 +70,10 @@ func parse(name string, text []byte) (m *Manifest, r *reader) {
 		r.syntax(err)
 		return m, r
 	}
-	if decoder.Decode(&yaml.Node{}) == nil {
+	if err = decoder.Decode(&yaml.Node{}); err == nil {
 		r.complain(position{1, 1}, "has more than one document; a file defines one tool")
+	} else if !errors.Is(err, io.EOF) { // The decoder ends a document there, and reports the error only when it looks for the next one.
+		r.complain(position{1, 1}, "is not YAML after its first lines: a line is indented less than the first one, or breaks the form")
 	}
 	r.value(document.Content[0], reflect.ValueOf(m).Elem(), "", 0)
 	if len(r.problems) == 0 {
