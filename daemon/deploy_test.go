@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -252,6 +256,84 @@ func TestEachAlertHasASection(t *testing.T) {
 	}
 }
 
+// A probe is the part of a probe in a Kubernetes manifest that the daemon answers.
+type probe struct {
+	HTTPGet struct{ Path string } `yaml:"httpGet"`
+}
+
+// A statefulSet has the parts of a Kubernetes manifest that the daemon reads or answers.
+type statefulSet struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Env       []struct{ Name, Value string }
+					Startup   probe `yaml:"startupProbe"`
+					Liveness  probe `yaml:"livenessProbe"`
+					Readiness probe `yaml:"readinessProbe"`
+				}
+			}
+		}
+	}
+}
+
+// writeCertificate writes a certificate for 127.0.0.1 with its key, and returns a client that trusts it.
+func writeCertificate(t *testing.T, dir string) *http.Client {
+	t.Helper()
+	from := httptest.NewTLSServer(nil)
+	t.Cleanup(from.Close)
+	pair := from.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600))
+	return from.Client()
+}
+
+// A daemon with the environment of the Kubernetes manifests, and the configuration of their page, starts and answers the probes.
+func TestKubernetesManifestStartsADaemon(t *testing.T) {
+	var set statefulSet
+	must(t, yaml.Unmarshal([]byte(readText(t, "../deploy/kubernetes/base/statefulset.yaml")), &set))
+	c := set.Spec.Template.Spec.Containers[0]
+	dir := t.TempDir()
+	client := writeCertificate(t, dir)
+	_, config, found := strings.Cut(readText(t, "../docs/how-to/run-in-kubernetes.md"), "# toold.yaml\n")
+	if !found {
+		t.Fatal("the page has no toold.yaml")
+	}
+	config, _, _ = strings.Cut(config, "```")
+	must(t, os.WriteFile(filepath.Join(dir, "toold.yaml"), []byte(strings.ReplaceAll("\n"+config, "\n   ", "\n")), 0o600))
+	here := strings.NewReplacer("/etc/toold-tls/", dir+"/", "/etc/toold/", dir+"/", ":7130", ":0", ":7131", ":0", ":7132", ":0")
+	for _, e := range c.Env {
+		if e.Name != "TOOLD_DATA" && e.Name != "TOOLD_WORKSPACE" { // the site has its own
+			t.Setenv(e.Name, here.Replace(e.Value))
+		}
+	}
+	p := newSite(t, "").start("--listen-tcp", "0.0.0.0:0")
+	defer client.CloseIdleConnections()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.ready.HTTP, "https://"))
+	must(t, err)
+	for _, asked := range []probe{c.Startup, c.Liveness, c.Readiness} {
+		req, err := http.NewRequestWithContext(within(t), http.MethodGet, "https://127.0.0.1:"+port+asked.HTTPGet.Path, nil)
+		must(t, err)
+		resp, err := client.Do(req)
+		must(t, err)
+		must(t, resp.Body.Close())
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", asked.HTTPGet.Path, resp.Status)
+		}
+	}
+	_, port, err = net.SplitHostPort(p.ready.Metrics)
+	must(t, err)
+	p.ready.Metrics = "127.0.0.1:" + port
+	if code, body := getMetrics(t, p, http.MethodGet, "/metrics", "toold.toold.svc:7132"); code != http.StatusOK || !p.ready.TLS {
+		t.Errorf("metrics: %d %s; ready: %+v", code, body, p.ready)
+	}
+	if strings.Contains(p.log.String(), "TOOLD_") {
+		t.Errorf("the daemon warns about a variable:\n%s", p.log)
+	}
+}
+
 var (
 	inlineCommand = regexp.MustCompile("`(toold [a-z][^`]*)`")
 	fencedCommand = regexp.MustCompile(`(?m)(?:^ *|&& |\| |-- )(?:sudo (?:-u toold )?)?(toold [^|&\n#]*)`)
@@ -261,7 +343,7 @@ var (
 
 // The pages for operators name only commands and flags that exist.
 func TestCommandsOfOperatorsPages(t *testing.T) {
-	for _, page := range []string{"install.md", "back-up.md", "move-a-store.md", "monitor.md"} {
+	for _, page := range []string{"install.md", "back-up.md", "move-a-store.md", "monitor.md", "run-in-kubernetes.md"} {
 		text := readText(t, "../docs/how-to/"+page)
 		var commands []string
 		for _, m := range inlineCommand.FindAllStringSubmatch(text, -1) {
