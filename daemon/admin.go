@@ -3,6 +3,7 @@ package daemon
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"maps"
 	"reflect"
 	"slices"
@@ -151,6 +152,7 @@ type reloads struct {
 	level        string
 	secrets      redact.Config
 	references   []config.NamedSecret
+	identities   identities
 }
 
 // A reloader reads the configuration and the rules again. It applies the changes that need no restart.
@@ -176,7 +178,7 @@ func (d reloader) reloads(s setting.Setting) bool {
 	case "always":
 		return true
 	case "started":
-		return d.plugins.reloads(s.Key) || d.secrets != nil && (s.Key == "secrets" || strings.HasPrefix(s.Key, "redact."))
+		return d.plugins.reloads(s.Key) || strings.HasPrefix(s.Key, "tls.") && d.tls.now.Load() != nil || d.secrets != nil && (s.Key == "secrets" || strings.HasPrefix(s.Key, "redact."))
 	default:
 		return false
 	}
@@ -188,6 +190,9 @@ func (d reloader) needRestart(next *config.Config) (keys []string) {
 		if !d.reloads(s) {
 			keys = append(keys, s.Key)
 		}
+	}
+	if d.cfg.TLS.Cert != "" && next.TLS.Cert == "" { // A reload replaces the certificate, but cannot remove it.
+		keys = append(keys, "tls.cert")
 	}
 	slices.Sort(keys)
 	return keys
@@ -241,7 +246,9 @@ type fresh struct {
 	hooks       externalHooks
 	servers     nextMCP
 	manifests   *command.Set
-	restart     bool // an existing sandbox profile changed
+	identities  nextIdentities
+	tls         *tls.Config // nil when the listeners keep theirs
+	restart     bool        // an existing sandbox profile changed
 }
 
 func (d reloader) readAll() (*fresh, error) {
@@ -262,6 +269,8 @@ func (d reloader) readAll() (*fresh, error) {
 		func() error { return d.plugins.takes(n.cfg) },
 		func() (err error) { n.hooks, err = d.readHooks(n.kept); return err },
 		func() (err error) { n.servers, err = d.readNextMCP(n.cfg); return err },
+		func() (err error) { n.identities, err = d.readIdentities(n.cfg); return err },
+		func() (err error) { n.tls, err = d.tls.reread(n.cfg); return err },
 		func() (err error) {
 			n.manifests, err = readManifests(n.kept, d.runner, d.references, d.log, d.manifests)
 			return err
@@ -307,6 +316,8 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 		}},
 		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
 		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},
+		{"auth", "", func() (bool, error) { return d.reloadIdentities(n.identities), nil }},
+		{"tls", "", func() (bool, error) { return d.tls.swap(n.tls), nil }},
 	} {
 		swapped, err := part.swap()
 		if err != nil {

@@ -3,8 +3,6 @@ package daemon
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -97,28 +95,4 @@ func ensureToken(file string) (string, error) {
 		return "", fmt.Errorf("token: %w", err)
 	}
 	return token, nil
-}
-
-// newTLS reads the certificate files of the TCP listener. It returns nil when none are configured.
-func newTLS(cfg *config.Config) (*tls.Config, error) {
-	if cfg.TLS.Cert == "" {
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
-	if err != nil {
-		return nil, config.Errorf("tls: %w", err)
-	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if cfg.TLS.ClientCA == "" {
-		return c, nil
-	}
-	pem, err := os.ReadFile(cfg.TLS.ClientCA)
-	if err != nil {
-		return nil, config.Errorf("tls.client_ca: %w", err)
-	}
-	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !c.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, config.Errorf("tls.client_ca: %s has no PEM certificate", cfg.TLS.ClientCA)
-	}
-	return c, nil
 }

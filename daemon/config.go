@@ -62,7 +62,8 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 	rules, rulesErr := readOnly(readRules(cfg))
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
-	_, tlsErr := newTLS(cfg)
+	identitiesErr := checkIdentities(cfg)
+	_, tlsErr := readTLS(cfg)
 	secrets, redactErr := newSecrets(cfg, token)
 	_, logErr := newLoggers(cfg, secrets)
 	unread, secretsErr := secretWarnings(ctx, cfg, secrets)
@@ -77,7 +78,7 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 		defer func() { _ = all.Close() }() // Ignore the error: nothing was written, so closing only releases handles.
 		warnings = ruleWarnings(cfg, rules, tools)
 	}
-	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
+	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, identitiesErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
 }
 
 func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }

@@ -114,6 +114,7 @@ type gates struct {
 // endpoints holds the servers and the addresses where clients connect.
 type endpoints struct {
 	auth      *access.Auth
+	tls       liveTLS
 	service   *service.Service
 	server    *grpcserver.Server
 	web       *httpserver.Server // nil when HTTP is not served
@@ -263,6 +264,9 @@ func (d *daemon) openEngine(context.Context) error {
 		withToken()
 	}
 	auth, err := newAuth(d.cfg, d.token)
+	if err == nil {
+		err = d.openIdentities(auth)
+	}
 	if err != nil {
 		return err
 	}
@@ -346,10 +350,10 @@ func linger(d time.Duration) time.Duration {
 
 // openServer creates the server for clients.
 func (d *daemon) openServer(context.Context) error {
-	secure, err := newTLS(d.cfg)
-	if err != nil {
+	if err := d.tls.open(d.cfg); err != nil {
 		return err
 	}
+	var err error
 	d.service, err = service.New(service.Config{
 		Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(),
 		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
@@ -360,10 +364,10 @@ func (d *daemon) openServer(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: secure}); err != nil || d.cfg.Listen.HTTP == "" {
+	if d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: d.tls.config()}); err != nil || d.cfg.Listen.HTTP == "" {
 		return err
 	}
-	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: secure, Log: d.log, Metrics: metricsPage{d}, Hosts: d.cfg.HTTP.Hosts, Origins: d.cfg.HTTP.Origins, Stall: d.cfg.Timeouts.Stall})
+	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: d.tls.config("h2", "http/1.1"), Log: d.log, Metrics: metricsPage{d}, Stall: d.cfg.Timeouts.Stall})
 	return err
 }
 

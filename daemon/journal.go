@@ -115,7 +115,7 @@ type standby struct {
 func (w *standby) begin(holder string) {
 	w.began = time.Now()
 	w.d.log.Info("another daemon owns the store; this one is on standby", zap.String("holder", holder))
-	secure, err := newTLS(w.d.cfg)
+	err := w.d.tls.open(w.d.cfg)
 	if err == nil {
 		err = w.d.listen(w.ctx)
 	}
@@ -123,7 +123,7 @@ func (w *standby) begin(holder string) {
 		w.give(err)
 		return
 	}
-	w.server = grpcserver.NewStandby(secure)
+	w.server = grpcserver.NewStandby(w.d.tls.config())
 	for _, lis := range w.d.listeners {
 		w.server.Serve(lis)
 	}

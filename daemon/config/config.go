@@ -8,7 +8,6 @@
 package config
 
 import (
-	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -36,8 +35,7 @@ type Config struct {
 	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools work in and in which bash starts"`
 	Workspaces Workspaces          `yaml:"workspaces" help:"directories of namespaces with their own workspace; all other namespaces share workspace" see:"#namespaces-and-their-files"`
 	Listen     Listen              `yaml:"listen"`
-	HTTP       HTTP                `yaml:"http"`
-	TLS        TLS                 `yaml:"tls"`
+	TLS        TLS                 `yaml:"tls" reload:"started"`
 	Auth       Auth                `yaml:"auth"`
 	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; if empty, the tier of each tool decides" see:"permission.md"`
 	SingleUser bool                `yaml:"single_user" help:"where rules require a second person (four eyes), ask the only user to type a confirmation instead; records show this"`
@@ -76,28 +74,6 @@ type Config struct {
 	loaded loaded
 }
 
-// HTTP holds what browsers may do at the address listen.http.
-type HTTP struct {
-	Hosts   []string `yaml:"hosts" help:"names under which a proxy passes requests on; IP addresses, names below localhost and the names of the certificate need no entry" see:"http.md#browsers"`
-	Origins []string `yaml:"origins" help:"origins, such as https://app.example.com, whose pages may send requests with a token" see:"http.md#browsers"`
-}
-
-// Check implements [setting.Checker].
-func (h *HTTP) Check() (wrong setting.Problems) {
-	for _, name := range h.Hosts {
-		if name == "" || strings.ToLower(name) != name || strings.ContainsAny(name, ":/*") {
-			wrong.Add("hosts", "%q is not a host name in lower case without a port", name)
-		}
-	}
-	for _, origin := range h.Origins {
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
-			wrong.Add("origins", "%q is not an origin such as https://app.example.com", origin)
-		}
-	}
-	return wrong
-}
-
 // Listen holds the addresses where clients reach the daemon.
 type Listen struct {
 	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port alone means the loopback address, and port 0 any free port; if empty, the daemon does not listen on TCP"`
@@ -109,12 +85,15 @@ type Listen struct {
 type TLS struct {
 	Cert     string `yaml:"cert" help:"PEM certificate of the TCP listener; requires tls.key; if empty, the listener has no TLS"`
 	Key      string `yaml:"key" help:"PEM key of tls.cert"`
-	ClientCA string `yaml:"client_ca" help:"PEM certificates of certificate authorities; each client needs a certificate from one of them, in addition to its token"`
+	ClientCA string `yaml:"client_ca" help:"PEM certificates of certificate authorities; each client needs a certificate from one of them, in addition to its token unless auth.certificates maps the certificate"`
 }
 
-// Auth lists the static tokens. The daemon also accepts the token in its token file, and its own user at the unix socket.
+// Auth says who may use the daemon. The daemon also accepts the token in its token file, and its own user at the unix socket.
 type Auth struct {
 	Tokens []Token `yaml:"tokens" help:"static tokens of people and programs" see:"#who-may-come-in"`
+
+	Issuers      []Issuer      `yaml:"issuers" reload:"always" help:"OpenID Connect issuers whose tokens are accepted" see:"../how-to/authenticate-clients.md"`
+	Certificates []Certificate `yaml:"certificates" reload:"always" help:"client certificates that need no token; the first entry that matches applies" see:"../how-to/authenticate-clients.md#client-certificates"`
 }
 
 // Token is a static token. The configuration holds its hash only.

@@ -85,6 +85,9 @@ func (c *Config) ownFiles() []place {
 		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
 		{"sandbox.homes", c.Sandbox.Homes},
 	}
+	for _, i := range c.Auth.Issuers {
+		places = append(places, place{"auth.issuers: " + i.Name, i.Keys}, place{"auth.issuers: " + i.Name, i.Authority})
+	}
 	for i := range c.Hooks {
 		for _, path := range c.Hooks[i].files() {
 			places = append(places, place{"hooks: " + c.Hooks[i].Name, path})

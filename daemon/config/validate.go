@@ -24,7 +24,7 @@ func (c *Config) validate() error {
 	for _, p := range setting.Check(c) {
 		wrong(p.Key, "%s", p.Text)
 	}
-	for _, check := range []func(complaint){c.validateWorkspaces, c.validateProfiles, c.validateSecrets, c.validateNames} {
+	for _, check := range []func(complaint){c.validateWorkspaces, c.validateProfiles, c.validateSecrets, c.validateNames, c.validateCertificates} {
 		check(wrong)
 	}
 	if err := checkExposure(c); err != nil {
@@ -204,8 +204,8 @@ func checkAddress(c *Config, key, address string) error {
 	if c.TLS.Cert == "" {
 		missing = append(missing, "TLS (tls.cert, tls.key)")
 	}
-	if len(c.Auth.Tokens) == 0 && c.TLS.ClientCA == "" {
-		missing = append(missing, "authentication (auth.tokens or tls.client_ca)")
+	if len(c.Auth.Tokens) == 0 && len(c.Auth.Issuers) == 0 && c.TLS.ClientCA == "" {
+		missing = append(missing, "authentication (auth.tokens, auth.issuers or tls.client_ca)")
 	}
 	if missing == nil {
 		return nil

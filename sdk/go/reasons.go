@@ -4,6 +4,7 @@ package toold
 
 // The reasons of the daemon and of this package.
 const (
+	ReasonAccessChanged           Reason = "ACCESS_CHANGED"
 	ReasonActionCorrupt           Reason = "ACTION_CORRUPT"
 	ReasonAlreadyDecided          Reason = "ALREADY_DECIDED"
 	ReasonAlreadyVoted            Reason = "ALREADY_VOTED"
@@ -37,18 +38,19 @@ const (
 	ReasonDraining                Reason = "DRAINING"
 	ReasonFourEyes                Reason = "FOUR_EYES"
 	ReasonGrantExceeded           Reason = "GRANT_EXCEEDED"
-	ReasonHostNotAllowed          Reason = "HOST_NOT_ALLOWED"
 	ReasonInputEnded              Reason = "INPUT_ENDED"
 	ReasonInputFull               Reason = "INPUT_FULL"
 	ReasonInputGap                Reason = "INPUT_GAP"
 	ReasonInternal                Reason = "INTERNAL"
 	ReasonInvalidField            Reason = "INVALID_FIELD"
+	ReasonIssuerUnavailable       Reason = "ISSUER_UNAVAILABLE"
 	ReasonJournalBusy             Reason = "JOURNAL_BUSY"
 	ReasonJournalFailed           Reason = "JOURNAL_FAILED"
 	ReasonLoginInvalid            Reason = "LOGIN_INVALID"
 	ReasonMethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
 	ReasonModeNotAllowed          Reason = "MODE_NOT_ALLOWED"
 	ReasonNamespaceDocuments      Reason = "NAMESPACE_DOCUMENTS"
+	ReasonNotAdmitted             Reason = "NOT_ADMITTED"
 	ReasonNotAnApprover           Reason = "NOT_AN_APPROVER"
 	ReasonNotRunning              Reason = "NOT_RUNNING"
 	ReasonNotYourCall             Reason = "NOT_YOUR_CALL"
@@ -106,11 +108,11 @@ const (
 	ReasonWorkerLagged            Reason = "WORKER_LAGGED"
 	ReasonWorkerSilent            Reason = "WORKER_SILENT"
 	ReasonNotToold                Reason = "NOT_TOOLD"
-	ReasonOriginNotAllowed        Reason = "ORIGIN_NOT_ALLOWED"
 	ReasonVersionMismatch         Reason = "VERSION_MISMATCH"
 )
 
 var hints = map[Reason]string{
+	ReasonAccessChanged:           "Send the request again: the operator changed who may use the daemon.",
 	ReasonActionCorrupt:           "Run `toold salvage`, and restore what is damaged from a backup.",
 	ReasonAlreadyDecided:          "Read the call: another decision won, and the metadata names it.",
 	ReasonAlreadyVoted:            "Let another approver vote.",
@@ -144,18 +146,19 @@ var hints = map[Reason]string{
 	ReasonDraining:                "Send the request again when the next daemon runs.",
 	ReasonFourEyes:                "Let a person decide who did not request the call.",
 	ReasonGrantExceeded:           "Ask for fewer rights: nobody creates a credential that permits more than its own.",
-	ReasonHostNotAllowed:          "Use the address of the daemon, or add the name to `http.hosts`.",
 	ReasonInputEnded:              "Send no more input: the end of the input was already sent.",
 	ReasonInputFull:               "Send the same input again later.",
 	ReasonInputGap:                "Continue at the position in the metadata.",
 	ReasonInternal:                "Give the id in the message to the operator, whose log has the detail.",
 	ReasonInvalidField:            "Correct the fields that the error names.",
+	ReasonIssuerUnavailable:       "Send the request again later: the daemon cannot read the keys of the token's issuer.",
 	ReasonJournalBusy:             "Send the request again.",
 	ReasonJournalFailed:           "Send the request again when the daemon has restarted; its log says why it stops.",
 	ReasonLoginInvalid:            "Make a new link with `toold login`; a link works once, for 5 minutes.",
 	ReasonMethodNotAllowed:        "Use a method of the API.",
 	ReasonModeNotAllowed:          "Choose a mode that the operator's rules allow to this principal.",
 	ReasonNamespaceDocuments:      "Use a principal with the role operator to change documents of the namespace.",
+	ReasonNotAdmitted:             "Let the operator give a role to the groups of this token, or allow its namespace.",
 	ReasonNotAnApprover:           "Let a principal with one of the roles decide that the ticket names.",
 	ReasonNotRunning:              "Send input while the call runs.",
 	ReasonNotYourCall:             "Use the principal that started the call, or an operator.",
@@ -213,6 +216,5 @@ var hints = map[Reason]string{
 	ReasonWorkerLagged:            "Connect the worker again; it did not read its messages.",
 	ReasonWorkerSilent:            "Register the tools directly after the worker has connected.",
 	ReasonNotToold:                "Check the address: the server there is not toold.",
-	ReasonOriginNotAllowed:        "Add the origin of the page to `http.origins`, or send the request from a server.",
 	ReasonVersionMismatch:         "Upgrade the daemon or the package, as the message says.",
 }

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,8 @@ type Auth struct {
 
 	changing sync.Mutex // held during each change of the tokens, including its commit
 	store    Store
+
+	external atomic.Pointer[External] // nil until SetExternal
 }
 
 // An Identity is an authenticated principal with the roles of its credential.
@@ -105,6 +108,8 @@ func (id *Identity) Oversees(namespace string) bool {
 type Credential struct {
 	Authorization []string // values of the header authorization
 	Session       string   // text of a session, from a cookie
+	// Certificate is the client certificate of the connection, verified by TLS; nil if there is none.
+	Certificate *x509.Certificate
 	// UID is the user at the other end of a unix socket. Local says that there is one.
 	UID   uint32
 	Local bool
@@ -125,18 +130,22 @@ func CredentialFrom(ctx context.Context) Credential {
 	return Credential{}
 }
 
-// Identify returns the identity of a request. It uses the authorization header if there is one, otherwise the session, and otherwise the local
-// user.
-func (a *Auth) Identify(_ context.Context, c Credential) (*Identity, error) {
+// Identify returns the identity of a request. It uses the authorization header if there is one, otherwise the session, and otherwise the client
+// certificate or the local user. It may wait a few seconds for the keys of an issuer that signed the token.
+func (a *Auth) Identify(ctx context.Context, c Credential) (*Identity, error) {
 	switch {
 	case len(c.Authorization) == 1:
-		return a.verify(c.Authorization[0])
+		return a.verify(ctx, c.Authorization[0])
 	case len(c.Authorization) > 1:
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
 	case c.Session != "":
 		return a.session(c.Session)
 	case c.Local && a.KnowsPeer(c.UID):
 		return a.peers[c.UID], nil
+	case c.Certificate != nil:
+		if id, err := a.external.Load().identifyCertificate(c.Certificate); id != nil || err != nil {
+			return id, err
+		}
 	case c.Local:
 		return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", c.UID)
 	}
@@ -184,13 +193,17 @@ func (id *Identity) expired() error {
 // KnowsPeer reports whether a local user may use the unix socket without a token.
 func (a *Auth) KnowsPeer(uid uint32) bool { return a.peers[uid] != nil }
 
-func (a *Auth) verify(header string) (*Identity, error) {
+func (a *Auth) verify(ctx context.Context, header string) (*Identity, error) {
 	scheme, text, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "bearer") || len(text) < minTokenLength {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the authorization header is not `Bearer <token>` with a token of at least %d characters", minTokenLength)
 	}
-	t := a.tokens.Load().find(sha256.Sum256([]byte(text)))
+	hash := sha256.Sum256([]byte(text))
+	t := a.tokens.Load().find(hash)
 	if t == nil || !t.is(KindToken) {
+		if id, err := a.external.Load().verifySigned(ctx, text, hash); id != nil || err != nil {
+			return id, err
+		}
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "the daemon does not know the token")
 	}
 	if err := t.id.expired(); err != nil {
@@ -204,7 +217,8 @@ func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether the namespace has count different people with one of these roles, not counting the subjects in not.
+// CanApprove reports whether the namespace has count different people with one of these roles, not counting the subjects in not. Issuers, and
+// rules for many certificates, could always add a person, so one that gives such a role is enough.
 func (a *Auth) CanApprove(namespace string, names []string, count int, not ...string) bool {
 	left := max(count, 1)
 	seen := slices.Clone(not)
@@ -216,6 +230,9 @@ func (a *Auth) CanApprove(namespace string, names []string, count int, not ...st
 			left--
 		}
 		return left == 0
+	}
+	if a.external.Load().mayGrant(namespace, names, enough) {
+		return true
 	}
 	for _, id := range a.peers {
 		if enough(id) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -39,12 +40,18 @@ type streamWithContext struct {
 // Context implements [grpc.ServerStream].
 func (s *streamWithContext) Context() context.Context { return s.ctx }
 
-// credentialOf returns the credential of a request: its header, and the local user of a unix socket.
+// credentialOf returns the credential of a request: its header, and the client certificate or the local user of its connection.
 func credentialOf(ctx context.Context) access.Credential {
 	c := access.Credential{Authorization: metadata.ValueFromIncomingContext(ctx, "authorization")}
 	if p, ok := peer.FromContext(ctx); ok {
-		user, local := p.AuthInfo.(peerInfo)
-		c.UID, c.Local = user.uid, local
+		switch info := p.AuthInfo.(type) {
+		case peerInfo:
+			c.UID, c.Local = info.uid, true
+		case credentials.TLSInfo:
+			if chains := info.State.VerifiedChains; len(chains) > 0 {
+				c.Certificate = chains[0][0]
+			}
+		}
 	}
 	return c
 }

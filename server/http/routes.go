@@ -15,14 +15,13 @@ func (s *Server) routes() http.Handler {
 	s.registerAPI(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readiness)
-	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
 	if s.cfg.MCP != nil {
 		mux.Handle("/mcp", s.cfg.MCP)
 	}
-	return s.protect(withCredential(mux))
+	return withCredential(mux)
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
@@ -42,7 +41,11 @@ func answer(w http.ResponseWriter, status int, text string) {
 // withCredential puts the credential of each request, and the way to interrupt its response, into the context.
 func withCredential(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := access.WithCredential(r.Context(), &access.Credential{Authorization: r.Header.Values("Authorization")})
+		c := &access.Credential{Authorization: r.Header.Values("Authorization")}
+		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			c.Certificate = r.TLS.VerifiedChains[0][0]
+		}
+		ctx := access.WithCredential(r.Context(), c)
 		ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(w))
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

@@ -1,0 +1,94 @@
+package daemon
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"sync/atomic"
+
+	"github.com/toold-dev/toold/daemon/config"
+)
+
+// A liveTLS is the TLS configuration of the listeners. A reload replaces it; open connections keep the one that they began with.
+type liveTLS struct{ now atomic.Pointer[tls.Config] }
+
+// config returns the configuration of a listener for these protocols (ALPN). It returns nil when the listeners have no TLS.
+func (l *liveTLS) config(protocols ...string) *tls.Config {
+	if l.now.Load() == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := l.now.Load().Clone()
+			c.NextProtos = protocols
+			return c, nil
+		},
+	}
+}
+
+// open reads the files that the daemon starts with.
+func (l *liveTLS) open(cfg *config.Config) error {
+	c, err := readTLS(cfg)
+	if err == nil {
+		l.now.Store(c)
+	}
+	return err
+}
+
+// reread reads the files again. It returns nil when the listeners have no TLS, or when the new configuration has none: both need a restart.
+func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
+	if l.now.Load() == nil {
+		return nil, nil
+	}
+	return readTLS(cfg)
+}
+
+// swap applies a configuration for new connections, and reports whether it differs. A nil one changes nothing.
+func (l *liveTLS) swap(next *tls.Config) bool {
+	now := l.now.Load()
+	if next == nil || sameTLS(now, next) {
+		return false
+	}
+	l.now.Store(next)
+	return true
+}
+
+func sameTLS(a, b *tls.Config) bool {
+	x, y := a.Certificates[0].Certificate, b.Certificates[0].Certificate
+	if len(x) != len(y) || a.ClientAuth != b.ClientAuth || a.ClientAuth != tls.NoClientCert && !a.ClientCAs.Equal(b.ClientCAs) {
+		return false
+	}
+	for i := range x {
+		if !bytes.Equal(x[i], y[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// readTLS reads the certificate files of the TCP listener. It returns nil when none are configured.
+func readTLS(cfg *config.Config) (*tls.Config, error) {
+	if cfg.TLS.Cert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(cfg.TLS.Cert, cfg.TLS.Key)
+	if err != nil {
+		return nil, config.Errorf("tls: %w", err)
+	}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if cfg.TLS.ClientCA == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(cfg.TLS.ClientCA)
+	if err != nil {
+		return nil, config.Errorf("tls.client_ca: %w", err)
+	}
+	c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	c.SessionTicketsDisabled = true // A resumed session would not check the client certificate against authorities that changed.
+	if !c.ClientCAs.AppendCertsFromPEM(pem) {
+		return nil, config.Errorf("tls.client_ca: %s has no PEM certificate", cfg.TLS.ClientCA)
+	}
+	return c, nil
+}

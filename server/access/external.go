@@ -1,0 +1,150 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// A TokenVerifier verifies tokens that issuers signed.
+type TokenVerifier interface {
+	// Verify returns the principal of a token and the time until which the token is accepted. An error is a [call.Refusal].
+	Verify(ctx context.Context, token string) (tool.Principal, time.Time, error)
+	// MayGrant reports whether tokens could give one of these roles in a namespace.
+	MayGrant(namespace string, roles []string) bool
+}
+
+// An External authenticates principals that the daemon does not know by name: those of issuers and of client certificates.
+type External struct {
+	tokens       TokenVerifier // may be nil
+	certificates []certificateRule
+
+	replaced context.Context //nolint:containedctx // ends when another External replaces this one
+	replace  context.CancelCauseFunc
+
+	mu       sync.RWMutex
+	verified map[[sha256.Size]byte]verified // verified tokens by hash
+}
+
+// A verified token is not verified again until again.
+type verified struct {
+	id    *Identity
+	again time.Time
+}
+
+const (
+	maxVerified = 4096 // verified tokens that are remembered
+	// verifyAgain is the time after which a token is verified again. It bounds the time for which a key that its issuer withdrew still counts.
+	verifyAgain = 5 * time.Minute
+)
+
+// NewExternal returns an External. If tokens is nil, no signed tokens are accepted. The first rule that matches a certificate applies.
+func NewExternal(tokens TokenVerifier, rules []CertificateRule) (*External, error) {
+	e := &External{tokens: tokens, verified: map[[sha256.Size]byte]verified{}}
+	e.replaced, e.replace = context.WithCancelCause(context.Background())
+	for i := range rules {
+		r, err := newCertificateRule(rules[i])
+		if err != nil {
+			return nil, fmt.Errorf("certificates that match %q: %w", rules[i].Match, err)
+		}
+		e.certificates = append(e.certificates, r)
+	}
+	return e, nil
+}
+
+// SetExternal replaces the way to authenticate principals that the daemon does not know by name. It ends the streams of principals that the
+// old one authenticated: each client sends its request again and gets the rights that it has now.
+func (a *Auth) SetExternal(e *External) {
+	if old := a.external.Swap(e); old != nil {
+		old.replace(&call.Refusal{
+			Kind: call.Unavailable, Reason: "ACCESS_CHANGED", Message: "the configuration of issuers and client certificates changed; send the request again", RetryAfter: time.Second,
+		})
+	}
+}
+
+// verifySigned returns the identity of a signed token. hash is the SHA-256 of its text. It returns nil when the text is not a signed token,
+// or when the daemon accepts none.
+func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.Size]byte) (*Identity, error) {
+	if e == nil || e.tokens == nil || strings.Count(text, ".") != 2 {
+		return nil, nil
+	}
+	now := time.Now()
+	e.mu.RLock()
+	known := e.verified[hash]
+	e.mu.RUnlock()
+	if now.Before(known.again) {
+		return known.id, nil
+	}
+	p, expires, err := e.tokens.Verify(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	id, err := newIdentity(p, "jwt")
+	if err != nil {
+		return nil, call.Refuse(call.PermissionDenied, "NOT_ADMITTED", "%q: %v", p.Subject, err)
+	}
+	id.Expires, id.revoked = expires, e.replaced
+	again := now.Add(verifyAgain)
+	if expires.Before(again) {
+		again = expires
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for old := range e.verified { // The order is random, so a random token makes room.
+		if len(e.verified) < maxVerified {
+			break
+		}
+		delete(e.verified, old)
+	}
+	e.verified[hash] = verified{&id, again}
+	return &id, nil
+}
+
+// identifyCertificate returns the identity of a client certificate. It returns nil when the daemon maps no certificates.
+func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error) {
+	if e == nil || len(e.certificates) == 0 {
+		return nil, nil
+	}
+	name, err := certificateName(cert)
+	if err != nil {
+		return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "%v, so a token is required", err)
+	}
+	for i := range e.certificates {
+		if id := e.certificates[i].identify(name, cert); id != nil {
+			id.revoked = e.replaced
+			return id, id.Ended()
+		}
+	}
+	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate of %q, so a token is required", name)
+}
+
+// mayGrant reports whether any number of principals could have one of these roles in a namespace. It passes each principal that it knows by
+// name to enough, and returns true when enough does.
+func (e *External) mayGrant(namespace string, roles []string, enough func(*Identity) bool) bool {
+	if e == nil {
+		return false
+	}
+	if e.tokens != nil && e.tokens.MayGrant(namespace, roles) {
+		return true
+	}
+	for i := range e.certificates {
+		id := &e.certificates[i].id
+		switch {
+		case id.Subject != "":
+			if enough(id) {
+				return true
+			}
+		case id.Namespace == namespace && slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(id.Roles, role) }):
+			return true
+		}
+	}
+	return false
+}
