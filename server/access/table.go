@@ -97,6 +97,10 @@ const long = time.Hour
 // MetricsMethod is the entry of the metrics over HTTP. It is for admins, because metrics concern all namespaces.
 const MetricsMethod = "/http/metrics"
 
+// DecisionsMethod is the entry of the answers that frontends send over HTTP. An app's own token has the role caller or delegate, and must not
+// answer for the person in front of the screen, not even the questions of its own calls.
+const DecisionsMethod = "/http/decisions"
+
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
@@ -151,7 +155,8 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
 
-		MetricsMethod: {Roles: Administrator, Limit: quick},
+		MetricsMethod:   {Roles: Administrator, Limit: quick},
+		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
 
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},

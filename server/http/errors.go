@@ -5,8 +5,23 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/toold-dev/toold/server/service"
 )
+
+// invalid returns the error for a part of a request. want says what is wrong and what would be right.
+func invalid(field, want string) error {
+	st, err := status.New(codes.InvalidArgument, field+": "+want).WithDetails(
+		&errdetails.ErrorInfo{Reason: "INVALID_FIELD", Domain: service.Domain},
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: want}}})
+	if err != nil {
+		panic(err) // only a status OK has no details
+	}
+	return st.Err()
+}
 
 // toConnect converts the status of a request to an error of Connect, with its details.
 func toConnect(err error) *connect.Error {

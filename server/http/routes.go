@@ -15,6 +15,9 @@ func (s *Server) routes() http.Handler {
 	s.registerAPI(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readiness)
+	mux.HandleFunc("GET /v1/ui/runs/{run}/stream", s.uiRun)
+	mux.HandleFunc("GET /v1/ui/threads/{thread}/stream", s.uiThread)
+	mux.HandleFunc("POST /v1/ui/decisions", s.uiDecisions)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/service"
 )
 
@@ -31,6 +32,7 @@ type Config struct {
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
 	cfg   Config
+	calls tooldv1.CallServiceClient // serves requests of the own routes like those of clients
 	http  *http.Server
 	ready atomic.Bool
 }
@@ -49,7 +51,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Stall == 0 {
 		cfg.Stall = 30 * time.Second
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn())}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)

@@ -22,7 +22,6 @@ type Mapper struct {
 	ids       map[string]bool // tool call ids in use
 	step      string          // batch of the current step
 	stepped   bool            // a step has begun
-	open      int             // calls that neither ended nor wait for an answer
 	out       []Chunk
 }
 
@@ -44,13 +43,19 @@ func New(messageID string, version int) *Mapper {
 // Start returns the first chunk.
 func (m *Mapper) Start() []Chunk { return []Chunk{{Type: "start", MessageID: m.messageID}} }
 
-// Resting reports whether every call of the frames so far has ended or waits for an answer.
-func (m *Mapper) Resting() bool { return m.open == 0 }
-
-// Rests reports whether this call has ended or waits for an answer. A call that no frame contained does not rest.
-func (m *Mapper) Rests(callID string) bool {
-	c := m.calls[callID]
-	return c != nil && (c.ended || c.waits())
+// Seen counts the calls of the frames so far: all of them, those that run or will run, and those that wait for an answer. Calls whose name was
+// trimmed count only among all.
+func (m *Mapper) Seen() (calls, open, waiting int) {
+	for _, c := range m.calls {
+		switch {
+		case c == nil || c.ended:
+		case c.waits():
+			waiting++
+		default:
+			open++
+		}
+	}
+	return len(m.calls), open, waiting
 }
 
 // Finish returns the last chunks of a stream that has no more to say until somebody answers or the model is called again.
@@ -60,21 +65,24 @@ func (m *Mapper) Finish() []Chunk {
 	return append(m.out, Chunk{Type: "finish", FinishReason: "tool-calls"})
 }
 
-// Fail returns the last chunks of a stream that breaks off. Without one, the client would think that the message is complete.
-func Fail(why string) []Chunk { return []Chunk{{Type: "error", ErrorText: why}} }
+// Fail returns the last chunks of a stream that breaks off. Without them, the client would think that the message is complete.
+func (m *Mapper) Fail(why string) []Chunk { return []Chunk{{Type: "error", ErrorText: why}} }
 
 // Frame returns the chunks of a frame. arguments returns the requested arguments of a call, which events do not contain; it is asked once for
 // each call.
 func (m *Mapper) Frame(f *tooldv1.Frame, arguments func(callID string) (string, error)) ([]Chunk, error) {
 	m.out = nil
 	if g := f.GetGap(); g != nil {
+		if id := g.GetCallId(); id != "" && m.calls[id] == nil {
+			m.calls[id] = nil
+		}
 		m.add(Chunk{Type: "data-toold-gap", Data: Gap{g.GetCallId(), lower(g.GetReason().String(), "GAP_REASON_")}})
 	}
 	for _, e := range f.GetEvents() {
 		c := m.calls[e.GetCallId()]
 		switch {
 		case c == nil && e.GetAccepted() == nil:
-			continue // the beginning of the log was trimmed, and with it the name of the tool
+			m.calls[e.GetCallId()] = nil // the beginning of the log was trimmed, and with it the name of the tool
 		case c == nil:
 			text, err := arguments(e.GetCallId())
 			if err != nil {
@@ -115,7 +123,6 @@ func (m *Mapper) accept(id string, a *tooldv1.CallAccepted, arguments string) {
 	}
 	m.ids[c.toolCallID] = true
 	m.calls[id] = c
-	m.open++
 	m.input(c, arguments)
 }
 
@@ -170,9 +177,6 @@ func (m *Mapper) event(c *callState, e *tooldv1.CallEvent) {
 }
 
 func (m *Mapper) suspended(c *callState, s *tooldv1.Suspension) {
-	if !c.waits() {
-		m.open--
-	}
 	q := &Question{
 		SuspensionID: s.GetSuspensionId(), CallID: c.id, ToolCallID: c.toolCallID, State: "open", Action: s.GetAction(), Message: s.GetMessage(),
 		Title: s.GetDescription().GetTitle(), Notes: s.GetDescription().GetNotes(), Parameters: jsonOf(s.GetParameters()),
@@ -209,7 +213,6 @@ func (m *Mapper) resumed(c *callState, d *tooldv1.Decision) {
 	if !c.waits() {
 		return
 	}
-	m.open++
 	q, yes := c.question, d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_RESUME
 	q.State, q.DecidedBy, q.Reason = "declined", d.GetDecidedBy().GetSubject(), d.GetReason()
 	if yes {
@@ -229,8 +232,6 @@ func (m *Mapper) finished(c *callState, f *tooldv1.CallFinished) {
 	if c.waits() { // cancelled or expired
 		c.question.State = "closed"
 		m.ask(c)
-	} else {
-		m.open--
 	}
 	c.ended, c.tails = true, nil
 	r := f.GetResult()

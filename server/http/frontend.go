@@ -1,0 +1,198 @@
+package httpserver
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/service"
+)
+
+// A runMapper turns the frames of a run into the messages of a protocol for frontends. All of them are one assistant message.
+type runMapper[M any] interface {
+	Start() []M
+	// Frame returns the messages of a frame. arguments returns the requested arguments of a call.
+	Frame(f *tooldv1.Frame, arguments func(callID string) (string, error)) ([]M, error)
+	// Seen counts the calls of the frames so far: all of them, those that run or will run, and those that wait for an answer.
+	Seen() (calls, open, waiting int)
+	// Finish returns the last messages when every call has ended or waits for an answer, Fail those of a stream that breaks off.
+	Finish() []M
+	Fail(why string) []M
+}
+
+// A runStream sends a run to a frontend as server-sent events, from its oldest event until its calls rest.
+type runStream[M any] struct {
+	server *Server
+	run    string
+	mapper runMapper[M]
+	// waits keeps the stream open while calls wait for an answer.
+	waits bool
+	// trailer is sent after the last message; may be empty.
+	trailer string
+
+	w      http.ResponseWriter
+	began  bool // the response has begun
+	caught bool // the mapper has all that was stored when the watch began
+	done   bool // the last message was sent
+}
+
+// serve sends the run. The request must have passed active.
+func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	s.w = w
+	req := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_RunId{RunId: s.run}, Follow: true}
+	svc := s.server.cfg.Service
+	err := service.Stream(ctx, svc, tooldv1.CallService_WatchCalls_FullMethodName, svc.Calls.WatchCalls, req, service.Out[tooldv1.WatchCallsResponse]{
+		Send: func(res *tooldv1.WatchCallsResponse) error {
+			err := s.frame(ctx, res.GetFrame())
+			if s.done {
+				stop() // nothing else ends the watch of a run
+				return context.Canceled
+			}
+			return err
+		},
+		Abort: abort(ctx),
+	})
+	switch {
+	case s.done:
+	case !s.began && err != nil:
+		writeError(w, r, err)
+	case err != nil:
+		s.end(s.mapper.Fail("the stream broke off: " + status.Convert(err).Message()))
+	default:
+		s.end(s.mapper.Fail("the daemon ended the stream; the calls continue"))
+	}
+}
+
+// frame sends the messages of a frame, and the last messages when the calls rest after it.
+func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
+	if !s.began {
+		if err := s.begin(); err != nil {
+			return err
+		}
+	}
+	if f.GetHeartbeat() != nil {
+		return s.write(": heartbeat\n\n")
+	}
+	s.caught = s.caught || f.GetCaughtUp() != nil
+	messages, err := s.mapper.Frame(f, func(id string) (string, error) { return s.server.arguments(ctx, id) })
+	if err != nil {
+		return err
+	}
+	if err := s.send(messages); err != nil {
+		return err
+	}
+	rests, err := s.rests(ctx)
+	if err == nil && rests {
+		return s.end(s.mapper.Finish())
+	}
+	return err
+}
+
+// rests reports whether every call of the run has ended or waits for an answer, and the mapper knows it.
+func (s *runStream[M]) rests(ctx context.Context) (bool, error) {
+	calls, open, waiting := s.mapper.Seen()
+	if !s.caught || open > 0 || s.waits && waiting > 0 {
+		return false, nil
+	}
+	run, err := s.server.counts(ctx, s.run)
+	if err != nil {
+		return false, err
+	}
+	return active(run) == run.GetSuspended() && int(run.GetSuspended()) <= waiting && int(all(run)) <= calls, nil
+}
+
+// active counts the calls that have not ended.
+func active(c *tooldv1.CallCounts) int64 {
+	return c.GetNew() + c.GetRunning() + c.GetSuspended() + c.GetResuming()
+}
+
+func all(c *tooldv1.CallCounts) int64 {
+	return active(c) + c.GetSucceeded() + c.GetFailed() + c.GetCancelled()
+}
+
+func (s *runStream[M]) begin() error {
+	s.began = true
+	h := s.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	s.w.WriteHeader(http.StatusOK)
+	return s.send(s.mapper.Start())
+}
+
+func (s *runStream[M]) send(messages []M) error {
+	var text []byte
+	for _, m := range messages {
+		line, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		text = append(append(append(text, "data: "...), line...), "\n\n"...)
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	return s.write(string(text))
+}
+
+func (s *runStream[M]) end(messages []M) error {
+	s.done = true
+	if err := s.send(messages); err != nil || s.trailer == "" {
+		return err
+	}
+	return s.write(s.trailer)
+}
+
+func (s *runStream[M]) write(text string) error {
+	if _, err := io.WriteString(s.w, text); err != nil {
+		return err
+	}
+	return http.NewResponseController(s.w).Flush()
+}
+
+// counts returns the calls of a run by status. A run that the principal cannot see has none.
+func (s *Server) counts(ctx context.Context, run string) (*tooldv1.CallCounts, error) {
+	res, err := s.calls.GetRun(ctx, &tooldv1.GetRunRequest{RunId: run})
+	if status.Code(err) == codes.NotFound {
+		return nil, nil
+	}
+	return res.GetRun().GetCalls(), err
+}
+
+// arguments returns the requested arguments of a call.
+func (s *Server) arguments(ctx context.Context, call string) (string, error) {
+	res, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: call, ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"requested_arguments"}}})
+	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
+		return "", nil // trimmed or erased since the event
+	}
+	return res.GetCall().GetRequestedArguments(), err
+}
+
+// newestRun returns the run of the newest call of a thread; empty if the thread has none that the principal can see.
+func (s *Server) newestRun(ctx context.Context, thread string) (string, error) {
+	req := &tooldv1.ListCallsRequest{ThreadId: thread, PageSize: 1, ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"run"}}}
+	for range maxPages {
+		res, err := s.calls.ListCalls(ctx, req)
+		if err != nil {
+			return "", err
+		}
+		if calls := res.GetCalls(); len(calls) > 0 {
+			return calls[0].GetRun().GetRunId(), nil
+		}
+		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
+			return "", nil
+		}
+	}
+	return "", nil
+}
+
+// maxPages bounds the pages without a visible call that newestRun reads.
+const maxPages = 20
