@@ -1,0 +1,149 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Names of notifications that the SDK has no function for.
+const (
+	listChanged  = "notifications/tools/list_changed"
+	acknowledged = "notifications/subscriptions/acknowledged"
+)
+
+// sendLimit bounds the time to send a notification to a client that does not read.
+const sendLimit = 10 * time.Second
+
+// A toolList is a page of tools. It has the same members as [mcp.ListToolsResult], but its definitions are the bytes of the export.
+type toolList struct {
+	mcp.ResultBase
+	ResultType string          `json:"resultType,omitempty"`
+	Tools      json.RawMessage `json:"tools"`
+	NextCursor string          `json:"nextCursor,omitempty"`
+	TTL        int             `json:"ttlMs"`
+	CacheScope string          `json:"cacheScope"`
+}
+
+// listTools returns a page of the tools that the principal sees. The last page also has toold_wait, unless the client follows calls as tasks.
+func (s *Server) listTools(ctx context.Context, req *mcp.ListToolsRequest) (*toolList, error) {
+	c := clientOf(req)
+	export := &tooldv1.ExportToolsRequest{Format: tooldv1.ExportFormat_EXPORT_FORMAT_MCP}
+	if req.Params != nil {
+		export.PageToken = req.Params.Cursor
+	}
+	page, err := s.tools.ExportTools(ctx, export)
+	if err != nil {
+		return nil, err
+	}
+	list := &toolList{ResultType: c.complete(), Tools: json.RawMessage(page.GetTools()), NextCursor: page.GetNextPageToken(), CacheScope: "private"}
+	if list.NextCursor == "" && !c.tasks {
+		list.Tools, err = withTool(list.Tools, waitDefinition)
+	}
+	return list, err
+}
+
+// withTool adds a definition to a list in JSON.
+func withTool(list json.RawMessage, definition string) (json.RawMessage, error) {
+	var all []json.RawMessage
+	if err := json.Unmarshal(list, &all); err != nil {
+		return nil, err
+	}
+	return json.Marshal(append(all, json.RawMessage(definition)))
+}
+
+// sending keeps the function that sends messages. It also begins to watch the tools for a client that subscribed to changes: the
+// acknowledgement is the only message that names the subscription.
+func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
+	s.send = next
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		ack, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams)
+		if session, _ := req.GetSession().(*mcp.ServerSession); ok && method == acknowledged && ack.Notifications.ToolsListChanged {
+			go s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID])
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// watchSession notifies a client with a session of changes until the session ends.
+func (s *Server) watchSession(ctx context.Context, session *mcp.ServerSession) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer cancel()
+		_ = session.Wait() // The error is that of the connection, which the client also sees.
+	}()
+	go s.watchTools(ctx, session, nil)
+}
+
+// watchTools notifies the client of a session each time when the principal's list of tools changes. It blocks until ctx is done. When the
+// credential is no longer valid, it ends the session, so that the client has to authenticate again.
+func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any) {
+	revision := ""
+	for ctx.Err() == nil {
+		err := s.watchOnce(ctx, &revision, func() { s.notifyChanged(session, subscription) })
+		if code := status.Code(err); code == codes.Unauthenticated || code == codes.PermissionDenied {
+			session.Close()
+			return
+		}
+		sleep(ctx, watchPause)
+	}
+}
+
+// watchPause is the time between two watches of the tools, when one has ended.
+const watchPause = 5 * time.Second
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// watchOnce calls changed for each change after the revision, until the watch ends. If there is no revision yet, it asks for one tool to get
+// it, because a watch without a revision begins with all definitions.
+func (s *Server) watchOnce(ctx context.Context, revision *string, changed func()) error {
+	if *revision == "" {
+		list, err := s.tools.ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
+		if err != nil {
+			return err
+		}
+		*revision = list.GetRevision()
+	}
+	stream, err := s.tools.WatchTools(ctx, &tooldv1.WatchToolsRequest{Revision: *revision})
+	if err != nil {
+		return err
+	}
+	for {
+		change, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if *revision != change.GetRevision() {
+			*revision = change.GetRevision()
+			changed()
+		}
+	}
+}
+
+// notifyChanged sends the notification in a context without a request, so that an HTTP transport uses the stream for notifications.
+func (s *Server) notifyChanged(session *mcp.ServerSession, subscription any) {
+	ctx, cancel := context.WithTimeout(context.Background(), sendLimit)
+	defer cancel()
+	params := &mcp.ToolListChangedParams{}
+	if subscription != nil {
+		params.SetMeta(map[string]any{mcp.MetaKeySubscriptionID: subscription})
+	}
+	_, err := s.send(ctx, listChanged, &mcp.ServerRequest[*mcp.ToolListChangedParams]{Session: session, Params: params})
+	if errors.Is(err, mcp.ErrConnectionClosed) {
+		session.Close()
+	}
+}

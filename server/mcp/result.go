@@ -1,0 +1,116 @@
+package mcpserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// maxMedia is the size of the media that a result contains, in bytes. What exceeds it becomes a link.
+const maxMedia = 4 << 20
+
+// A toolResult is the result of a call. It has the same members as [mcp.CallToolResult], but its structured content is the tool's own bytes.
+type toolResult struct {
+	mcp.ResultBase
+	ResultType string          `json:"resultType,omitempty"`
+	Content    []mcp.Content   `json:"content"`
+	Structured json.RawMessage `json:"structuredContent,omitempty"`
+	IsError    bool            `json:"isError,omitempty"`
+}
+
+// finished returns the result of a call that has ended.
+func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult {
+	r := st.result
+	out := &toolResult{ResultType: c.complete(), IsError: r.GetStatus() == tooldv1.ResultStatus_RESULT_STATUS_ERROR}
+	out.Meta = mcp.Meta{metaCall: st.id}
+	if data := bytes.TrimSpace([]byte(r.GetData())); !out.IsError && bytes.HasPrefix(data, []byte("{")) && json.Valid(data) {
+		out.Structured = data
+	}
+	text := cmp.Or(r.GetModelText(), r.GetMessage(), r.GetData())
+	out.Content = []mcp.Content{}
+	if text != "" || len(r.GetContent()) == 0 {
+		out.Content = append(out.Content, &mcp.TextContent{Text: text})
+	}
+	left := maxMedia
+	for _, piece := range r.GetContent() {
+		if piece.GetType() == tooldv1.ContentType_CONTENT_TYPE_TEXT && piece.GetText() == text {
+			continue
+		}
+		out.Content = append(out.Content, s.content(ctx, st.id, piece, &left))
+	}
+	return out
+}
+
+// content converts a piece of a result. left is the size of the media that the result may still contain, in bytes.
+func (s *Server) content(ctx context.Context, id string, p *tooldv1.Content, left *int) mcp.Content {
+	switch p.GetType() {
+	case tooldv1.ContentType_CONTENT_TYPE_TEXT, tooldv1.ContentType_CONTENT_TYPE_DIFF:
+		return &mcp.TextContent{Text: p.GetText()}
+	case tooldv1.ContentType_CONTENT_TYPE_RESOURCE_LINK:
+		return link(id, p)
+	}
+	data, ok := s.media(ctx, id, p, left)
+	if !ok {
+		return link(id, p)
+	}
+	switch p.GetType() {
+	case tooldv1.ContentType_CONTENT_TYPE_IMAGE:
+		return &mcp.ImageContent{MIMEType: p.GetMimeType(), Data: data}
+	case tooldv1.ContentType_CONTENT_TYPE_AUDIO:
+		return &mcp.AudioContent{MIMEType: p.GetMimeType(), Data: data}
+	}
+	resource := &mcp.ResourceContents{URI: uriOf(id, p), MIMEType: p.GetMimeType()}
+	if isText(p.GetMimeType()) && utf8.Valid(data) {
+		resource.Text = string(data)
+	} else {
+		resource.Blob = data
+	}
+	return &mcp.EmbeddedResource{Resource: resource}
+}
+
+// media returns the bytes of a piece. It reports false if they are too many, or cannot be read.
+func (s *Server) media(ctx context.Context, id string, p *tooldv1.Content, left *int) ([]byte, bool) {
+	data := p.GetData()
+	if p.GetText() != "" {
+		data = []byte(p.GetText())
+	}
+	for p.GetArtifact() != "" {
+		part, err := s.calls.ReadArtifact(ctx, &tooldv1.ReadArtifactRequest{CallId: id, Name: p.GetArtifact(), Offset: int64(len(data))})
+		if err != nil || part.GetTotalSize() > int64(*left) {
+			return nil, false
+		}
+		data = append(slices.Clip(data), part.GetData()...)
+		if part.GetEof() || len(part.GetData()) == 0 {
+			break
+		}
+	}
+	if len(data) > *left {
+		return nil, false
+	}
+	*left -= len(data)
+	return data, true
+}
+
+// link returns a link to a piece.
+func link(id string, p *tooldv1.Content) *mcp.ResourceLink {
+	uri := uriOf(id, p)
+	return &mcp.ResourceLink{URI: uri, Name: cmp.Or(p.GetName(), p.GetArtifact(), uri), MIMEType: p.GetMimeType()}
+}
+
+// uriOf returns the URI of a piece: its own one, or the handle of its artifact.
+func uriOf(id string, p *tooldv1.Content) string {
+	return cmp.Or(p.GetUri(), "artifact://"+url.PathEscape(id)+"/"+url.PathEscape(cmp.Or(p.GetArtifact(), p.GetName())))
+}
+
+func isText(mime string) bool {
+	return strings.HasPrefix(mime, "text/") || strings.HasPrefix(mime, "application/json") || mime == ""
+}

@@ -1,0 +1,183 @@
+package mcpserver
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+// Limits of the HTTP endpoint.
+const (
+	maxBody     = 4 << 20   // bytes of a request
+	maxSessions = 1000      // sessions of clients of protocol versions before 2026-07-28
+	sessionIdle = time.Hour // after this time without a request, such a session ends, and its client initializes a new one
+)
+
+// firstStateless is the first protocol version without sessions.
+const firstStateless = "2026-07-28"
+
+const instructions = "The tools of toold. A call may wait for a person. Then its result names the call id; call toold_wait with that id to get the result. " +
+	"Do not repeat the call itself."
+
+// A Config configures a [Server].
+type Config struct {
+	// Conn reaches the API. The requests of a [Server.Handler] have the values of the HTTP request's context.
+	Conn grpc.ClientConnInterface
+	// Version is the version of toold that clients see.
+	Version string
+	// Approvals offers a ticket that names approvers to the client of the caller, if the caller alone may answer it. The default is false,
+	// because an MCP client can answer without asking a person.
+	Approvals bool
+	// Authenticate returns the namespace and subject of the principal whose credential is in ctx, as one text. Its error has a gRPC status.
+	// [Server.Handler] needs it, and binds sessions to the principal.
+	Authenticate func(ctx context.Context) (string, error)
+}
+
+// A Server serves MCP. Many goroutines may use it.
+type Server struct {
+	cfg   Config
+	calls tooldv1.CallServiceClient
+	tools tooldv1.ToolServiceClient
+	sdk   *mcp.Server
+	send  mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
+}
+
+// New returns a server for the API behind cfg.Conn.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Conn), tools: tooldv1.NewToolServiceClient(cfg.Conn)}
+	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "toold", Title: "toold", Version: cfg.Version}, &mcp.ServerOptions{
+		Instructions: instructions,
+		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+	})
+	s.sdk.AddSendingMiddleware(s.sending)
+	s.sdk.AddReceivingMiddleware(s.receiving)
+	return s
+}
+
+// Run serves one client over a transport such as stdio. It blocks until the client disconnects or ctx is done.
+func (s *Server) Run(ctx context.Context, t mcp.Transport) error { return s.sdk.Run(ctx, t) }
+
+// Handler returns the handler of the path /mcp. The caller checks the headers Host and Origin before, and puts the client's credential into
+// the context of the request.
+func (s *Server) Handler() http.Handler {
+	get := func(*http.Request) *mcp.Server { return s.sdk }
+	stateless := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
+	})
+	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+		SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
+	})
+	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Mcp-Protocol-Version") >= firstStateless:
+			stateless.ServeHTTP(w, r)
+		case r.Header.Get("Mcp-Session-Id") == "" && s.isFull():
+			http.Error(w, "too many sessions; close one, or use protocol version "+firstStateless, http.StatusServiceUnavailable)
+		default:
+			sessions.ServeHTTP(w, r)
+		}
+	}))
+}
+
+func (s *Server) isFull() bool {
+	n := 0
+	for range s.sdk.Sessions() {
+		n++
+	}
+	return n >= maxSessions
+}
+
+// authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session of
+// another principal. The SDK passes this information on as that of a bearer token only, so every request gets one; the real credential stays
+// in the context.
+func (s *Server) authenticated(next http.Handler) http.Handler {
+	inner := auth.RequireBearerToken(func(ctx context.Context, principal string, _ *http.Request) (*auth.TokenInfo, error) {
+		return &auth.TokenInfo{UserID: principal, Extra: map[string]any{requestContext: context.WithoutCancel(ctx)}}, nil
+	}, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		principal, err := s.cfg.Authenticate(r.Context())
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+hashed(principal))
+		inner.ServeHTTP(w, r)
+	})
+}
+
+// refuse answers a request whose principal is unknown.
+func refuse(w http.ResponseWriter, err error) {
+	st := status.Convert(err)
+	switch st.Code() {
+	case codes.Unauthenticated:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, st.Message(), http.StatusUnauthorized)
+	case codes.PermissionDenied:
+		http.Error(w, st.Message(), http.StatusForbidden)
+	default:
+		http.Error(w, st.Message(), http.StatusServiceUnavailable)
+	}
+}
+
+// requestContext is the key of an HTTP request's context in [auth.TokenInfo.Extra].
+const requestContext = "toold/context"
+
+// withRequest returns ctx with the values of the HTTP request that carried req. The SDK handles the requests of a session in the context of the
+// session's first request, whose credential may have expired.
+func withRequest(ctx context.Context, req mcp.Request) context.Context {
+	extra := req.GetExtra()
+	if extra == nil || extra.TokenInfo == nil {
+		return ctx
+	}
+	values, ok := extra.TokenInfo.Extra[requestContext].(context.Context)
+	if !ok {
+		return ctx
+	}
+	return requestValues{ctx, values}
+}
+
+// requestValues is a context whose values come from another one first. The other one has no cancellation, whose cause is a value too.
+type requestValues struct {
+	context.Context
+	values context.Context
+}
+
+func (c requestValues) Value(key any) any {
+	if v := c.values.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
+// receiving answers the requests that concern tools. The SDK answers all others.
+func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		ctx = withRequest(ctx, req)
+		switch req := req.(type) {
+		case *mcp.ListToolsRequest:
+			return result(s.listTools(ctx, req))
+		case *mcp.CallToolRequest:
+			return result(s.callTool(ctx, req))
+		case *mcp.InitializedRequest:
+			s.watchSession(ctx, req.Session)
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// result returns err as a JSON-RPC error, and never a nil pointer as a result.
+func result[R mcp.Result](r R, err error) (mcp.Result, error) {
+	if err != nil {
+		return nil, wireError(err)
+	}
+	return r, nil
+}
