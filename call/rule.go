@@ -24,12 +24,16 @@ type Rule struct {
 
 	By         tool.Principal `json:"by"`                  // the approver
 	Approvers  []string       `json:"approvers,omitempty"` // Roles that the question asked. Empty means any approver.
+	Groups     []string       `json:"groups,omitempty"`    // Groups that the question asked. Empty means all.
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`
 	Created    time.Time      `json:"created"`
 	Until      time.Time      `json:"until"`
 	Revoked    *Revocation    `json:"revoked,omitempty"`
 }
+
+// Asked returns the approvers of the question that the rule answers.
+func (r *Rule) Asked() *tool.Approvers { return &tool.Approvers{Roles: r.Approvers, Groups: r.Groups} }
 
 // A Revocation ends a rule before it expires.
 type Revocation struct {

@@ -86,6 +86,7 @@ func principalFields(w *wire, p *tool.Principal) {
 	text(w, 2, &p.Subject)
 	texts(w, 3, &p.Roles)
 	text(w, 4, &p.Method)
+	texts(w, 64, &p.Groups)
 }
 
 func timeoutsFields(w *wire, t *tool.Timeouts) {

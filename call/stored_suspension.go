@@ -74,6 +74,7 @@ func approversFields(w *wire, a *tool.Approvers) {
 	flag(w, 2, &a.DistinctFromCaller)
 	integer(w, 3, &a.Count)
 	flag(w, 4, &a.ResultInstead)
+	texts(w, 5, &a.Groups)
 }
 
 func pendingFields(w *wire, p *Pending) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
 )
@@ -49,10 +50,19 @@ func tokensOf(cfg *config.Config, localToken string) ([]access.Token, error) {
 		}
 		tokens = append(tokens, access.Token{
 			Hash: hex.EncodeToString(sum[:]), Expires: t.Expires,
-			Principal: tool.Principal{Namespace: t.Namespace, Subject: t.Name, Roles: t.Roles},
+			Principal: tool.Principal{Namespace: t.Namespace, Subject: t.Name, Roles: t.Roles, Groups: t.Groups},
 		})
 	}
 	return tokens, nil
+}
+
+// defaultApprovers returns who answers tickets that do not say it.
+func defaultApprovers(cfg *config.Config) lifecycle.DefaultApprovers {
+	d := lifecycle.DefaultApprovers{SingleUser: cfg.SingleUser, Groups: map[string][]string{}}
+	for _, of := range cfg.Auth.ApproverGroups {
+		d.Groups[of.Namespace] = of.Groups
+	}
+	return d
 }
 
 const tokenBytes = 32

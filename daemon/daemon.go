@@ -286,7 +286,7 @@ func (d *daemon) openEngine(context.Context) error {
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
-		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, SingleUser: d.cfg.SingleUser,
+		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, Approvers: defaultApprovers(d.cfg),
 		UnattendedWaits: d.gate.Waits, MachineActions: machineActions(), RemoveNulls: removeNulls, Full: d.store.Full,
 		Attempt: d.cfg.Timeouts.Attempt, Linger: linger(d.cfg.Timeouts.Linger), Grace: d.cfg.Timeouts.Grace, Heartbeat: heartbeatEvery, Expiry: d.cfg.Timeouts.Expiry,
 		OnFatal: d.fail, Released: d.store.Acknowledge, FailPoint: failPoint(), Compact: d.plugins.compact,

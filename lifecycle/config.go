@@ -49,12 +49,11 @@ type (
 // Answers validates answers against the response schemas of tickets.
 type Answers = decision.Answers
 
+// DefaultApprovers says who answers the tickets that do not say it themselves.
+type DefaultApprovers = gating.DefaultApprovers
+
 // People finds the principals that could answer a ticket.
-type People interface {
-	// CanApprove reports whether at least count different principals of the namespace have one of the roles. The subjects in not do not
-	// count.
-	CanApprove(namespace string, roles []string, count int, not ...string) bool
-}
+type People = gating.People
 
 // A Config holds the settings and dependencies of an engine.
 type Config struct {
@@ -84,9 +83,8 @@ type Config struct {
 	Secret func(namespace, tool, name string) error
 	// Full reports whether the disk has no space for new calls. The remaining space is then reserved for running calls. If Full is nil, the
 	// disk is never full.
-	Full func() bool
-	// SingleUser is for a daemon with one user. Instead of an approval by a second person, the user types a confirmation.
-	SingleUser bool
+	Full      func() bool
+	Approvers DefaultApprovers // who answers tickets that do not say it
 	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool

@@ -73,13 +73,47 @@ func TestT114OneTokenOnly(t *testing.T) {
 		})
 	}
 	// With a single user, the caller may confirm the call, and the ticket requires no second person.
-	inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, both(ask, func(c *lifecycle.Config) { c.People, c.Approvers.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		if c.Status != call.Suspended || c.Open().Approvers.DistinctFromCaller {
 			t.Fatalf("call %s %+v", c.Status, c.Open())
 		}
 		if c = w.answer(aliceApproves, c, yes()); c.Status != call.Succeeded {
 			t.Errorf("call %s", c.Status)
+		}
+	})
+}
+
+// TestApproverGroups checks that a ticket takes the groups of its namespace when it names none, and that only their members answer it.
+func TestApproverGroups(t *testing.T) {
+	member := func(subject string, groups ...string) tool.Principal {
+		return tool.Principal{Namespace: "ns", Subject: subject, Roles: []string{"approver"}, Groups: groups}
+	}
+	config := func(a *tool.Approvers, who people) func(*lifecycle.Config) {
+		return both(gates(namedGate("ask", approval(tool.Ticket{Approvers: a}))), func(c *lifecycle.Config) {
+			c.People, c.Approvers.Groups = who, map[string][]string{"ns": {"ops"}, "other": {"hr"}}
+		})
+	}
+	both := people{"approver/ops": {"bob"}, "approver/finance": {"erin"}}
+	for want, a := range map[string]*tool.Approvers{"ops": {}, "finance": {Groups: []string{"finance"}}} {
+		inBubble(t, []tool.Tool{echo("t", mutating)}, config(a, both), func(t *testing.T, w *world) {
+			c := w.do(spec("t", ""))
+			if got := c.Open().Approvers.Groups; len(got) != 1 || got[0] != want {
+				t.Fatalf("the ticket names the groups %v, want %s", got, want)
+			}
+			w.refuse(member("bob", "hr"), c, yes(), call.NotFound, "SUSPENSION_NOT_FOUND") // He does not see calls that he cannot answer.
+			w.refuse(bob, c, yes(), call.NotFound, "SUSPENSION_NOT_FOUND")
+			w.refuse(tool.Principal{Namespace: "ns", Subject: "carl", Roles: []string{"caller", "operator"}, Groups: []string{want}}, c, yes(), call.PermissionDenied, "NOT_AN_APPROVER")
+			c = w.answer(member("erin", "hr", want), c, yes())
+			if by := c.Rounds[0].Decision.DecidedBy; c.Status != call.Succeeded || len(by.Groups) != 2 {
+				t.Errorf("call %s, decided by %+v", c.Status, by)
+			}
+		})
+	}
+	inBubble(t, []tool.Tool{echo("t", mutating)}, config(&tool.Approvers{Groups: []string{"legal"}}, both), func(t *testing.T, w *world) {
+		c := w.do(spec("t", ""))
+		if c.Status != call.Failed || c.Result.Error.Reason != "NO_ELIGIBLE_APPROVER" || !strings.Contains(c.Result.Error.Message, "in the group legal") {
+			t.Errorf("call %s: %+v", c.Status, c.Result.Error)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if a.failed != nil && a.Verdict.Kind() != hook.KindBlock {
 		out.Outcome, out.Reason = "FAILED", a.failed.Result.Error.Message
 	}
-	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, gating.Approvers(a.Verdict.Ticket().Approvers, e.cfg.SingleUser))) {
+	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.cfg.Approvers.Of(c.Namespace, a.Verdict.Ticket().Approvers))) {
 		out.Description, out.Assessment.Resources = view.Bare(out.Description), nil
 	}
 	return out, nil

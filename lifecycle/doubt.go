@@ -10,6 +10,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/decision"
+	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -111,7 +112,11 @@ func (d doubt) undecided(ctx context.Context) settlement {
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
 	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
-	if s, err := suspension(p, out); err != nil || noApprover(p, s, call.ExecutedUnknown) != nil {
+	s, err := suspension(p, out)
+	if err != nil {
+		return p.finish(ctx, outcome.InDoubt())
+	}
+	if _, missing := gating.Missing(p.l.e.cfg.People, p.l.record(), s.Approvers); missing != "" {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	return p.suspend(ctx, out)

@@ -82,11 +82,19 @@ func (answers) Validate(schema json.RawMessage, v any) ([]tool.Violation, error)
 	return s.Validate(v), nil
 }
 
-// people lists subjects by role.
+// people lists subjects by role, or by role and group as in "approver/finance".
 type people map[string][]string
 
-func (p people) CanApprove(_ string, roles []string, count int, not ...string) bool {
-	others := map[string]bool{}
+func (p people) CanApprove(_ string, a *tool.Approvers, not ...string) bool {
+	others, roles := map[string]bool{}, a.Roles
+	if len(a.Groups) > 0 {
+		roles = nil
+		for _, role := range a.Roles {
+			for _, group := range a.Groups {
+				roles = append(roles, role+"/"+group)
+			}
+		}
+	}
 	for _, role := range roles {
 		for _, subject := range p[role] {
 			if !contains(not, subject) {
@@ -94,7 +102,7 @@ func (p people) CanApprove(_ string, roles []string, count int, not ...string) b
 			}
 		}
 	}
-	return len(others) >= max(count, 1)
+	return len(others) >= max(a.Count, 1)
 }
 
 func contains(list []string, s string) bool {

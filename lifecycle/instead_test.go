@@ -33,7 +33,7 @@ func TestT143ResultInsteadNeedsItsRight(t *testing.T) {
 	forged := instead(tool.ResultInstead{Data: `{"paid":true}`})
 	for _, single := range []bool{false, true} {
 		p := &probe{}
-		config := both(gates(namedGate("ask", approval(insteadAllowed()))), func(c *lifecycle.Config) { c.SingleUser = single })
+		config := both(gates(namedGate("ask", approval(insteadAllowed()))), func(c *lifecycle.Config) { c.Approvers.SingleUser = single })
 		inBubble(t, []tool.Tool{p.tool("t", mutating)}, config, func(t *testing.T, w *world) {
 			s := spec("t", "")
 			s.OnBehalfOf = "dave"

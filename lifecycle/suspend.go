@@ -51,8 +51,8 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) settlemen
 	case err != nil:
 		return p.finish(ctx, outcome.HookFailed(out.Origin, p.forOperators(err.Error())))
 	}
-	if refused := noApprover(p, s, executed); refused != nil {
-		return p.finish(ctx, refused)
+	if who, missing := gating.Missing(p.l.e.cfg.People, p.l.record(), s.Approvers); missing != "" {
+		return p.finish(ctx, outcome.NoApprover(who, missing, executed))
 	}
 	if refused := mayAsk(p, s, out.Origin, executed); refused != nil {
 		ended := p.finish(ctx, refused)
@@ -131,7 +131,7 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	s := &call.Suspension{
 		ID: "s-" + rand.Text(), Round: len(c.Rounds) + 1, Origin: out.Origin,
 		Action: or(t.Action, gating.ActionApproval), Message: t.Message, Parameters: t.Parameters, ResponseSchema: t.ResponseSchema,
-		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: gating.Approvers(t.Approvers, p.l.e.cfg.SingleUser), DefaultResult: t.DefaultResult,
+		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.cfg.Approvers.Of(c.Namespace, t.Approvers), DefaultResult: t.DefaultResult,
 		RememberOptions: policy.Options(&t, p.in.Assessment, out.Origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.basis.Arguments.Text()},
 		Description:     p.in.Description, Created: now,
@@ -140,28 +140,4 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 	s.Policy = calllog.Readable(out.Policy[:min(len(out.Policy), maxPolicy)])
 	s.Digest = p.basis.Digest(c, s)
 	return s, nil
-}
-
-// noApprover returns an outcome if no principal could answer the question.
-func noApprover(p *pipeline, s *call.Suspension, executed call.Executed) *outcome.Terminal {
-	if s.Approvers == nil || p.l.e.cfg.People == nil {
-		return nil
-	}
-	c := p.l.record()
-	var not []string
-	if s.Approvers.DistinctFromCaller {
-		not = []string{c.Caller.Subject, c.OnBehalfOf}
-	}
-	if p.l.e.cfg.People.CanApprove(c.Namespace, s.Approvers.Roles, s.Approvers.Count, not...) {
-		return nil
-	}
-	who, missing := "somebody", "there is nobody"
-	if n := s.Approvers.Count; n > 1 {
-		who, missing = fmt.Sprintf("%d people", n), "there are not as many"
-	}
-	who += " with the role " + s.Approvers.Roles[0]
-	if s.Approvers.DistinctFromCaller {
-		who += " other than " + c.Caller.Subject
-	}
-	return outcome.NoApprover(who, missing, executed)
 }

@@ -148,7 +148,7 @@ func TestT62VotesOfOthers(t *testing.T) {
 		}
 	})
 	// With a single user, one typed confirmation replaces all votes.
-	inBubble(t, []tool.Tool{p.tool("t", mutating)}, both(ballots(2, fourEyes), func(c *lifecycle.Config) { c.People, c.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{p.tool("t", mutating)}, both(ballots(2, fourEyes), func(c *lifecycle.Config) { c.People, c.Approvers.SingleUser = people{"approver": {"alice"}}, true }), func(t *testing.T, w *world) {
 		if c := w.answer(aliceApproves, w.do(spec("t", "")), yes()); c.Status != call.Succeeded || c.Rounds[0].Suspension.Approvers.Count != 1 {
 			t.Errorf("call %s %+v", c.Status, c.Rounds[0].Suspension.Approvers)
 		}

@@ -62,6 +62,7 @@ type Principal struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Subject   string   `json:"subject,omitempty"`
 	Roles     []string `json:"roles,omitempty"`
+	Groups    []string `json:"groups,omitempty"` // groups that the credential names; tickets may name them as approvers
 	Method    string   `json:"method,omitempty"` // authentication method: peer, token, …
 }
 

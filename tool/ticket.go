@@ -2,6 +2,7 @@ package tool
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -38,11 +39,20 @@ type Remember struct {
 
 // Approvers are the principals that may answer a ticket.
 type Approvers struct {
-	Roles              []string `json:"roles,omitempty"` // an approver must have one of these roles; an empty list means the role approver
+	Roles []string `json:"roles,omitempty"` // an approver must have one of these roles; an empty list means the role approver
+	// Groups narrows the approvers: each must also belong to one of these groups. An empty list means the groups that the operator
+	// configured for the namespace, or everybody with the role.
+	Groups             []string `json:"groups,omitempty"`
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
 	Count              int      `json:"count,omitempty"` // number of different people who must give the same positive answer; 0 means 1
 	// ResultInstead gives an approver the right to send [Decision.ResultInstead]. The caller never has this right.
 	ResultInstead bool `json:"result_instead,omitempty"`
+}
+
+// Admit reports whether p has one of the roles and belongs to one of the groups. It does not compare p with the caller.
+func (a *Approvers) Admit(p Principal) bool {
+	return slices.ContainsFunc(a.Roles, p.HasRole) &&
+		(len(a.Groups) == 0 || slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }))
 }
 
 // ResumeMode says how a decision resumes the call.

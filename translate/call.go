@@ -141,7 +141,7 @@ func FromPrincipal(p *tool.Principal) *tooldv1.Principal {
 	if p.Subject == "" {
 		return nil
 	}
-	return &tooldv1.Principal{Subject: p.Subject, Method: p.Method, Namespace: p.Namespace, Roles: fromRoles(p.Roles)}
+	return &tooldv1.Principal{Subject: p.Subject, Method: p.Method, Namespace: p.Namespace, Roles: fromRoles(p.Roles), Groups: p.Groups}
 }
 
 func fromRoles(names []string) []tooldv1.Role {

@@ -149,6 +149,9 @@ func (w *encoder) principal(field protowire.Number, p *tool.Principal) {
 	}
 	w.text(3, p.Method)
 	w.text(4, p.Namespace)
+	for _, group := range p.Groups {
+		w.text(5, group)
+	}
 	w.close(at)
 }
 

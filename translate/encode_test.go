@@ -118,7 +118,7 @@ func anyCall(t *rapid.T) *call.Call {
 		Namespace: text.Draw(t, "namespace"), ID: text.Draw(t, "id"), ModelCallID: text.Draw(t, "model"), Tool: text.Draw(t, "tool"),
 		ToolDigest: text.Draw(t, "digest"), RetryOf: text.Draw(t, "retry"), Requested: text.Draw(t, "requested"), Effective: text.Draw(t, "effective"),
 		Run:        tool.Run{ID: text.Draw(t, "run"), Thread: text.Draw(t, "thread"), Origin: text.Draw(t, "origin"), Unattended: rapid.Bool().Draw(t, "unattended")},
-		Caller:     tool.Principal{Subject: text.Draw(t, "subject"), Method: "token", Namespace: "n", Roles: []string{"caller", "viewer", "none"}[:rapid.IntRange(0, 3).Draw(t, "roles")]},
+		Caller:     tool.Principal{Subject: text.Draw(t, "subject"), Method: "token", Namespace: "n", Roles: []string{"caller", "viewer", "none"}[:rapid.IntRange(0, 3).Draw(t, "roles")], Groups: []string{"ops", "finance"}[:rapid.IntRange(0, 2).Draw(t, "groups")]},
 		OnBehalfOf: text.Draw(t, "behalf"), Detached: rapid.Bool().Draw(t, "detached"),
 		Class:    rapid.SampledFrom([]call.Class{call.Sync, call.Behind, ""}).Draw(t, "class"),
 		Status:   rapid.SampledFrom([]call.Status{call.New, call.Running, call.Suspended, call.Succeeded, call.Failed}).Draw(t, "status"),
@@ -199,7 +199,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
-		&tooldv1.Call{}: 36, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 4, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
+		&tooldv1.Call{}: 36, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
 		&tooldv1.Assessment{}: 6, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {

@@ -73,7 +73,7 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		out.OnExpiry = tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT
 	}
 	if a := s.Approvers; a != nil {
-		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead}
+		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead, Groups: a.Groups}
 	}
 	return out
 }

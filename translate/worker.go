@@ -173,7 +173,7 @@ func ToTicket(t Ticket) tool.Ticket {
 		ResumeMode: tool.ResumeMode(Word(t.GetResumeMode(), "RESUME_MODE_")), ExpiresIn: t.GetExpiresIn().AsDuration(),
 	}
 	if a := t.GetApprovers(); a != nil {
-		out.Approvers = &tool.Approvers{DistinctFromCaller: a.GetDistinctFromCaller(), Count: int(a.GetCount()), ResultInstead: a.GetResultInstead()}
+		out.Approvers = &tool.Approvers{DistinctFromCaller: a.GetDistinctFromCaller(), Count: int(a.GetCount()), ResultInstead: a.GetResultInstead(), Groups: a.GetGroups()}
 		for _, r := range a.GetRoles() {
 			out.Approvers.Roles = append(out.Approvers.Roles, strings.ToLower(Word(r, "ROLE_")))
 		}

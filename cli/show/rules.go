@@ -86,7 +86,7 @@ func approversOf(r *Ruling) string {
 	if len(r.Approvers) == 0 {
 		return ""
 	}
-	text := Line(strings.Join(r.Approvers, " or "))
+	text := Line(strings.Join(r.Approvers, " or ")) + inGroups(r.Groups)
 	if r.Count > 1 {
 		text += fmt.Sprintf(", %d people", r.Count)
 	}

@@ -237,6 +237,14 @@ func isolation(i *tooldv1.Isolation) string {
 	return text
 }
 
+// inGroups says to which groups an approver must belong.
+func inGroups(groups []string) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	return " in " + Line(strings.Join(groups, " or "))
+}
+
 func approvers(a *tooldv1.Approvers) string {
 	if a == nil {
 		return "the caller, or who acts for it"
@@ -249,6 +257,7 @@ func approvers(a *tooldv1.Approvers) string {
 	if text == "" {
 		text = "APPROVER"
 	}
+	text += inGroups(a.GetGroups())
 	if a.GetDistinctFromCaller() {
 		text += ", not the caller"
 	}

@@ -64,16 +64,23 @@ func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 		}
 		return Unknown(s.ID)
 	}
-	if !slices.ContainsFunc(s.Approvers.Roles, p.HasRole) {
+	if !s.Approvers.Admit(p) {
 		if !view.Sees(p, c) {
 			return Unknown(s.ID)
 		}
-		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", s.Approvers.Roles)
+		return notAnApprover(s.Approvers)
 	}
 	if s.Approvers.DistinctFromCaller && isCaller(p, c) {
 		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "the caller cannot answer this ticket; another approver must")
 	}
 	return nil
+}
+
+func notAnApprover(a *tool.Approvers) error {
+	if len(a.Groups) > 0 {
+		return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v in one of the groups %v", a.Roles, a.Groups)
+	}
+	return call.Refuse(call.PermissionDenied, "NOT_AN_APPROVER", "this ticket needs one of the roles %v", a.Roles)
 }
 
 // isCaller reports whether p is the caller of c or the subject on whose behalf it acts. A principal without a subject counts as the caller.

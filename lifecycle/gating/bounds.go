@@ -2,6 +2,7 @@ package gating
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
@@ -57,8 +58,8 @@ func roundWeight(r *call.Round) int {
 		n += len(s.RememberOptions[i].Option) + len(s.RememberOptions[i].Title)
 	}
 	if s.Approvers != nil {
-		for _, role := range s.Approvers.Roles {
-			n += len(role)
+		for _, name := range slices.Concat(s.Approvers.Roles, s.Approvers.Groups) {
+			n += len(name)
 		}
 	}
 	n += len(r.Votes) * voteWeight

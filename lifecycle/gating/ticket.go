@@ -48,7 +48,7 @@ func CheckTicket(t tool.Ticket, byTool bool) error {
 func checkTexts(t *tool.Ticket) error {
 	texts := []string{t.Action, t.Message, string(t.Parameters), string(t.ResponseSchema), t.DefaultResult}
 	if t.Approvers != nil {
-		texts = append(texts, t.Approvers.Roles...)
+		texts = append(append(texts, t.Approvers.Roles...), t.Approvers.Groups...)
 	}
 	for _, o := range t.RememberOptions { // The size of the options is checked where they are used.
 		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
@@ -97,21 +97,4 @@ func (m MachineActions) Check(action, source string) error {
 		return fmt.Errorf("the action %q is reserved", action)
 	}
 	return nil
-}
-
-// Approvers returns the approvers of a ticket with their defaults, or nil. A daemon with a single user has no other person who could answer.
-// The record then requires one vote and no distinct person, and the user types a confirmation instead.
-func Approvers(a *tool.Approvers, singleUser bool) *tool.Approvers {
-	if a == nil {
-		return nil
-	}
-	c := *a
-	if len(c.Roles) == 0 {
-		c.Roles = []string{"approver"}
-	}
-	c.Count = max(c.Count, 1)
-	if singleUser {
-		c.DistinctFromCaller, c.Count = false, 1
-	}
-	return &c
 }

@@ -72,11 +72,15 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	kept := *m
 	kept.Until = until
 	d.Remember = &kept
-	return &call.Rule{
+	rule := &call.Rule{
 		ID: "r-" + rand.Text(), Namespace: c.Namespace, Gate: s.Origin, Option: m.Option, Title: s.RememberOptions[i].Title, Tool: c.Tool, ToolDigest: c.ToolDigest,
 		Principal: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf, Scope: m.Scope, ScopeID: scopeOf(m.Scope, c.Run.ID, c.Run.Thread),
-		By: by, Approvers: askedOf(s), CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
-	}, nil
+		By: by, CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
+	}
+	if a := s.Approvers; a != nil {
+		rule.Approvers, rule.Groups = a.Roles, a.Groups
+	}
+	return rule, nil
 }
 
 // mayRemember returns an error when a rule may not have the scope s: the call has no such scope, or p is no operator and s is the
@@ -118,14 +122,6 @@ func Stored(r *call.Rule) (store.Policy, error) {
 // Rules returns the rules in force that a principal may see, oldest first. The rules are shared; do not change them.
 func (s *Service) Rules(p tool.Principal) []*call.Rule {
 	return slices.DeleteFunc(s.cfg.Policies.all(p.Namespace), func(r *call.Rule) bool { return !view.SeesRule(p, r) })
-}
-
-// askedOf returns the roles that could answer a question.
-func askedOf(s *call.Suspension) []string {
-	if s.Approvers == nil {
-		return nil
-	}
-	return s.Approvers.Roles
 }
 
 // RevokeRule ends a rule. After it returns, no gate finds the rule.

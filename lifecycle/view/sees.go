@@ -20,7 +20,7 @@ func Sees(p tool.Principal, c *call.Call) bool {
 func asked(p tool.Principal, c *call.Call) bool {
 	return p.HasRole("approver") && slices.ContainsFunc(c.Rounds, func(r call.Round) bool {
 		a := r.Suspension.Approvers
-		return a == nil || slices.ContainsFunc(a.Roles, p.HasRole)
+		return a == nil || a.Admit(p)
 	})
 }
 
@@ -33,7 +33,7 @@ func Owns(p tool.Principal, c *call.Call) bool {
 // question it could have answered as an approver.
 func SeesRule(p tool.Principal, r *call.Rule) bool {
 	return p.Namespace == r.Namespace && (p.Subject == r.Principal || p.Subject == r.By.Subject || SeesAll(p) ||
-		p.HasRole("approver") && (len(r.Approvers) == 0 || slices.ContainsFunc(r.Approvers, p.HasRole)))
+		p.HasRole("approver") && (len(r.Approvers) == 0 || r.Asked().Admit(p)))
 }
 
 // SeesTicket reports whether a principal may see the full description in a question. a lists the approvers of the question.
@@ -49,7 +49,7 @@ func answers(p tool.Principal, c *call.Call, a *tool.Approvers) bool {
 	if a.DistinctFromCaller && (p.Subject == c.Caller.Subject || p.Subject == c.OnBehalfOf) {
 		return false
 	}
-	return slices.ContainsFunc(a.Roles, p.HasRole)
+	return a.Admit(p)
 }
 
 // Bare returns a description without the data that the tool read for it.

@@ -92,11 +92,8 @@ func (r *Rules) refusal(c *candidates, s *subject, ls *layers) (found *entry, in
 func (r *Rules) by(e *entry, l *layer, s *subject) decision {
 	d := decision{
 		action: e.rule.action, rule: e.rule, pattern: e.pattern, layer: l, tier: s.tier, fourEyes: s.tier == tool.Escalate || e.rule.fourEyes,
-		approvers: r.approvers, count: e.rule.count, expiresIn: r.expiresIn, instead: e.rule.instead,
+		approvers: e.rule.approvers.or(r.approvers), count: e.rule.count, expiresIn: r.expiresIn, instead: e.rule.instead,
 		remember: e.rule.remember,
-	}
-	if len(e.rule.approvers) > 0 {
-		d.approvers = e.rule.approvers
 	}
 	if e.rule.expiresIn > 0 {
 		d.expiresIn = e.rule.expiresIn
@@ -161,25 +158,11 @@ func stricter(a, b decision) decision {
 	if a.expiresIn == 0 || b.expiresIn > 0 && b.expiresIn < a.expiresIn {
 		a.expiresIn = b.expiresIn
 	}
-	a.approvers = both(a.approvers, b.approvers)
+	a.approvers = a.approvers.and(b.approvers)
 	if a.remember == nil {
 		a.remember = b.remember
 	} else if b.remember != nil {
 		a.remember = slices.DeleteFunc(slices.Clone(a.remember), func(kind string) bool { return !slices.Contains(b.remember, kind) })
 	}
 	return a
-}
-
-// both returns the roles that may answer both questions. Without a common role it returns operator.
-func both(a, b []string) []string {
-	var roles []string
-	for _, role := range a {
-		if slices.Contains(b, role) {
-			roles = append(roles, role)
-		}
-	}
-	if len(roles) == 0 {
-		return []string{"operator"}
-	}
-	return roles
 }

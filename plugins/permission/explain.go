@@ -18,10 +18,11 @@ type Explanation struct {
 	Column    int      `json:"column,omitempty"`
 	Pattern   string   `json:"pattern,omitempty"` // pattern of the rule that matched
 	Layer     string   `json:"layer,omitempty"`
-	Mode      string   `json:"mode,omitempty"`    // the mode that decided
-	Kept      string   `json:"kept,omitempty"`    // ID of the remembered answer that decided
-	Command   string   `json:"command,omitempty"` // the part of a compound command that decided
-	Approvers []string `json:"approvers,omitempty"`
+	Mode      string   `json:"mode,omitempty"`      // the mode that decided
+	Kept      string   `json:"kept,omitempty"`      // ID of the remembered answer that decided
+	Command   string   `json:"command,omitempty"`   // the part of a compound command that decided
+	Approvers []string `json:"approvers,omitempty"` // roles
+	Groups    []string `json:"groups,omitempty"`    // groups, to one of which an approver belongs
 	Count     int      `json:"count,omitempty"`
 	FourEyes  bool     `json:"four_eyes,omitempty"`
 	Instead   bool     `json:"result_instead,omitempty"`
@@ -57,7 +58,7 @@ func (g *Gate) Explain(in *hook.Input) Explanation {
 		e.Pattern = d.pattern.text
 	}
 	if d.action.asks() {
-		e.Approvers, e.Count, e.FourEyes, e.Instead = d.approvers, max(d.count, 1), d.fourEyes, d.instead
+		e.Approvers, e.Groups, e.Count, e.FourEyes, e.Instead = d.approvers.roles, d.approvers.groups, max(d.count, 1), d.fourEyes, d.instead
 	}
 	return e
 }

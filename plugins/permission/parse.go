@@ -80,6 +80,7 @@ func parse(file []byte) (*Rules, error) {
 	if err := r.read(documents[0]); err != nil {
 		return nil, err
 	}
+	r.rules.approvers = r.rules.approvers.or(Default().approvers) // The file may name groups only.
 	return r.rules, nil
 }
 
@@ -99,7 +100,7 @@ func (r *reader) read(n ast.Node) error {
 		}
 		return nil
 	}
-	operator["approvers"] = func(n ast.Node) (err error) { out.approvers, err = roles(n); return err }
+	operator["approvers"] = func(n ast.Node) (err error) { out.approvers, err = readApprovers(n); return err }
 	operator["expires_in"] = func(n ast.Node) (err error) { out.expiresIn, err = expiry(n); return err }
 	operator["unattended"] = func(n ast.Node) error {
 		a, err := word(n, []action{deny, "wait"})
@@ -189,7 +190,7 @@ func (r *reader) rule(n ast.Node, number int) (*rule, error) {
 		"reason":  func(n ast.Node) (err error) { out.reason, err = text(n); return err },
 
 		"four_eyes":      asking("four_eyes", func(n ast.Node) (err error) { out.fourEyes, err = boolean(n); return err }),
-		"approvers":      asking("approvers", func(n ast.Node) (err error) { out.approvers, err = roles(n); return err }),
+		"approvers":      asking("approvers", func(n ast.Node) (err error) { out.approvers, err = readApprovers(n); return err }),
 		"expires_in":     asking("expires_in", func(n ast.Node) (err error) { out.expiresIn, err = expiry(n); return err }),
 		"count":          asking("count", func(n ast.Node) (err error) { out.count, err = votes(n); return err }),
 		"result_instead": asking("result_instead", func(n ast.Node) (err error) { out.instead, err = boolean(n); return err }),
@@ -317,6 +318,22 @@ func globs(n ast.Node) ([]string, error) {
 }
 
 func texts(n ast.Node) ([]string, error) { return list(n, text) }
+
+// readApprovers reads who may answer: a list of roles, or a mapping of roles and groups.
+func readApprovers(n ast.Node) (a approvers, err error) {
+	if _, isList := n.(*ast.SequenceNode); isList {
+		a.roles, err = roles(n)
+		return a, err
+	}
+	err = eachMember(n, map[string]func(ast.Node) error{
+		"roles":  func(n ast.Node) (err error) { a.roles, err = roles(n); return err },
+		"groups": func(n ast.Node) (err error) { a.groups, err = texts(n); return err },
+	})
+	if err == nil && len(a.roles)+len(a.groups) == 0 {
+		err = wrong(n, "names nobody; want roles, groups or both")
+	}
+	return a, err
+}
 
 // roles reads the roles that may answer. Only approvers and operators can answer at all.
 func roles(n ast.Node) ([]string, error) { return words(n, []string{"approver", "operator"}) }

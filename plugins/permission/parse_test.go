@@ -49,6 +49,10 @@ func TestParseErrors(t *testing.T) {
 		{"four eyes on allow", "rules:\n  - action: allow\n    tools: [x]\n    four_eyes: true\n", "4:16", "no effect"},
 		{"approvers on deny", "rules:\n  - action: deny\n    tools: [x]\n    approvers: [approver]\n", "4:16", "no effect"},
 		{"approvers that cannot approve", "approvers: [caller]\n", "1:13", `unknown "caller"; want approver, operator`},
+		{"approvers as a word", "approvers: approver\n", "1:12", "want a mapping"},
+		{"approvers that name nobody", "approvers: {}\n", "1:12", "names nobody; want roles, groups or both"},
+		{"no groups", "approvers: {groups: []}\n", "1:21", "empty"},
+		{"unknown key of approvers", "approvers: {group: [x]}\n", "1:13", `unknown key "group"; known are groups, roles`},
 		{"expiry", "expires_in: 3 days\n", "1:13", "such as 90m"},
 		{"expiry beyond 30 days", "expires_in: 721h\n", "1:13", "720h"},
 		{"no expiry", "expires_in: 0s\n", "1:13", "720h"},
@@ -150,7 +154,7 @@ func TestPage(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"", "rules: []", "default: {CONFIRM: deny}\nexpires_in: 2h\napprovers: [operator]\n",
+		"", "rules: []", "default: {CONFIRM: deny}\nexpires_in: 2h\napprovers: [operator]\n", "approvers: {groups: [finance]}\n",
 		"rules:\n  - name: a\n    action: ask\n    tools: [\"*\", 'b?']\n    tiers: [ESCALATE]\n    reason: |\n      because\n    four_eyes: true\n",
 		"rules: [{action: ask always, tools: ['a(b ~ \"c\", d[*].e !=~ \"f\")', '/x|y/(z*)'], when: 'arguments.a == 1'}]",
 		"namespaces: {a: {rules: [{action: block, tools: [b]}]}}\nmodes: {c: {chosen_by: [caller], default: {OBSERVE: ask always}}}\nunattended: wait\n",

@@ -224,5 +224,5 @@ func (g *Gate) satisfies(a *tool.Decision, in *hook.Input, d *decision) bool {
 }
 
 func mayAnswer(p tool.Principal, d *decision) bool {
-	return slices.ContainsFunc(d.approvers, func(role string) bool { return slices.Contains(p.Roles, role) })
+	return (&tool.Approvers{Roles: d.approvers.roles, Groups: d.approvers.groups}).Admit(p)
 }

@@ -2,6 +2,7 @@ package permission_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -197,7 +198,13 @@ func TestAnswer(t *testing.T) {
 	}
 	instead := yes("bob", "")
 	instead.ResultInstead = &tool.ResultInstead{Message: "by hand"}
+	grouped := func(groups ...string) *tool.Decision {
+		d := yes("bob", "")
+		d.DecidedBy.Groups = groups
+		return d
+	}
 	const fourEyes = `rules: [{action: ask, tools: [x], four_eyes: true}]`
+	const finance = `rules: [{action: ask, tools: [x], approvers: {groups: [finance, board]}}]`
 	const two = `rules: [{action: ask, tools: [x], count: 2}]`
 	const twoOthers = `rules: [{action: ask, tools: [x], count: 2, four_eyes: true}]`
 	tests := []struct {
@@ -218,6 +225,12 @@ func TestAnswer(t *testing.T) {
 		{"an operator has to answer now, and an approver's yes of before", `approvers: [operator]`, false, yes("bob", ""), "SUSPEND"},
 		{"the same by a rule, with four eyes", `rules: [{action: ask, tools: [x], four_eyes: true, approvers: [operator]}]`, false, yes("bob", ""), "SUSPEND"},
 		{"one role of several", `approvers: [operator, approver]`, false, yes("bob", ""), "ALLOW"},
+		{"a member of the group", finance, false, grouped("hr", "board"), "ALLOW"},
+		{"a group must answer now, and the yes of before is of another group", finance, false, grouped("hr"), "SUSPEND"},
+		{"the same, and the yes of before is of nobody's group", finance, false, yes("bob", ""), "SUSPEND"},
+		{"a group for all rules", `approvers: {groups: [finance]}`, false, grouped("finance"), "ALLOW"},
+		{"a rule that names roles keeps the group of the file", "approvers: {groups: [finance]}\nrules: [{action: ask, tools: [x], approvers: [approver]}]", false, yes("bob", ""), "SUSPEND"},
+		{"an operator of the group, and an approver's yes", `approvers: {roles: [operator], groups: [finance]}`, false, grouped("finance"), "SUSPEND"},
 		{"four eyes", fourEyes, false, yes("bob", ""), "ALLOW"},
 		{"four eyes now, and the caller's yes of before", fourEyes, false, yes("alice", ""), "SUSPEND"},
 		{"the same for whom the caller acts for", fourEyes, false, yes("carol", ""), "SUSPEND"},
@@ -252,6 +265,32 @@ func TestAnswer(t *testing.T) {
 				t.Error("allowed without an answer")
 			}
 		})
+	}
+}
+
+// TestGroupsOfACommand checks the question about a compound command whose parts name different groups.
+func TestGroupsOfACommand(t *testing.T) {
+	const file = `rules:
+  - {action: ask, tools: ['bash(git *)'], approvers: {groups: [dev, ops]}}
+  - {action: ask, tools: ['bash(kubectl *)'], approvers: {groups: [ops]}}
+  - {action: ask, tools: ['bash(psql *)'], approvers: {groups: [dba]}}
+`
+	rules, err := permission.Parse("rules.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := permission.New(permission.Config{Rules: rules, Commands: map[string]permission.Splitter{"bash": split}})
+	tests := []struct{ command, want string }{
+		{"git push", "[approver] [dev ops]"},
+		{"git push; kubectl apply", "[approver] [ops]"},
+		{"kubectl apply; psql -l", "[operator] []"}, // no group may approve both parts
+		{"kubectl apply; make", "[approver] [ops]"},
+	}
+	for _, tt := range tests {
+		a := check(t, g, callOf(t, "bash", command(tt.command))).Ticket().Approvers
+		if got := fmt.Sprint(a.Roles, a.Groups); got != tt.want {
+			t.Errorf("%s is answered by %s, want %s", tt.command, got, tt.want)
+		}
 	}
 }
 

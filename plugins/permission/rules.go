@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/hook"
@@ -40,7 +41,7 @@ type Rules struct {
 	operator   *layer
 	namespaces map[string]*layer
 	modes      map[string]*layer // rule sets of the operator
-	approvers  []string
+	approvers  approvers
 	expiresIn  time.Duration // 0 means the same time as for other tickets of the daemon
 	unattended action        // action for a question in an unattended run: deny or ask
 	index      index
@@ -68,7 +69,7 @@ type rule struct {
 	reason       string
 
 	fourEyes  bool
-	approvers []string
+	approvers approvers
 	count     int // required approvals; 0 means one
 	expiresIn time.Duration
 	instead   bool     // approvers may answer in the tool's place
@@ -81,12 +82,43 @@ func Default() *Rules {
 		operator: &layer{
 			name: operatorLayer, byTier: map[tool.Tier]action{tool.Observe: allow, tool.Confirm: ask, tool.Escalate: ask},
 		},
-		approvers:  []string{"approver"},
+		approvers:  approvers{roles: []string{"approver"}},
 		unattended: deny,
 	}
 }
 
 const operatorLayer = "operator"
+
+// approvers say who may answer a question: principals with one of the roles that belong to one of the groups. Without roles, the default of
+// the file applies; without groups, that of the namespace in the daemon's configuration.
+type approvers struct{ roles, groups []string }
+
+// or returns a with the parts that it leaves open taken from the default.
+func (a approvers) or(standard approvers) approvers {
+	if len(a.roles) == 0 {
+		a.roles = standard.roles
+	}
+	if len(a.groups) == 0 {
+		a.groups = standard.groups
+	}
+	return a
+}
+
+// and returns who may answer both questions. When no role or no group may, it returns operators.
+func (a approvers) and(b approvers) approvers {
+	both := approvers{common(a.roles, b.roles), common(a.groups, b.groups)}
+	if len(a.groups) == 0 || len(b.groups) == 0 {
+		both.groups = slices.Concat(a.groups, b.groups)
+	}
+	if len(both.roles) == 0 || len(both.groups) == 0 && len(a.groups) > 0 {
+		return approvers{roles: []string{"operator"}}
+	}
+	return both
+}
+
+func common(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
+}
 
 // A subject is what rules are compared with: a call, or one simple command of it.
 type subject struct {
@@ -116,7 +148,7 @@ type decision struct {
 	unclear   bool   // the decision is about the part of a command that cannot be read
 	tier      tool.Tier
 	fourEyes  bool
-	approvers []string
+	approvers approvers
 	count     int
 	expiresIn time.Duration
 	instead   bool

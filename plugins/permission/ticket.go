@@ -44,7 +44,7 @@ func (g *Gate) ticket(in *hook.Input, d *decision) tool.Ticket {
 			Tool: id, Tier: in.Assessment.Normal().Tier, Rule: d.name(), Reason: d.reason(), FourEyes: d.fourEyes && !alone, SingleUser: alone,
 			Command: clip(d.part, 1000),
 		}),
-		Approvers: &tool.Approvers{Roles: d.approvers, DistinctFromCaller: d.fourEyes && !alone, ResultInstead: d.instead && !alone},
+		Approvers: &tool.Approvers{Roles: d.approvers.roles, Groups: d.approvers.groups, DistinctFromCaller: d.fourEyes && !alone, ResultInstead: d.instead && !alone},
 		ExpiresIn: d.expiresIn,
 	}
 	if d.count > 1 && !alone {

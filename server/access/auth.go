@@ -217,21 +217,20 @@ func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether the namespace has count different people with one of these roles, not counting the subjects in not. Issuers, and
-// rules for many certificates, could always add a person, so one that gives such a role is enough.
-func (a *Auth) CanApprove(namespace string, names []string, count int, not ...string) bool {
-	left := max(count, 1)
+// CanApprove reports whether the namespace has as many different people as who requires, not counting the subjects in not. Issuers, and rules
+// for many certificates, could always add a person, so one that gives such a role and group is enough.
+func (a *Auth) CanApprove(namespace string, who *tool.Approvers, not ...string) bool {
+	left := max(who.Count, 1)
 	seen := slices.Clone(not)
 	enough := func(id *Identity) bool {
 		if id.Namespace == namespace && !slices.Contains(seen, id.Subject) &&
-			id.expired() == nil &&
-			slices.ContainsFunc(names, func(role string) bool { return slices.Contains(id.Roles, role) }) {
+			id.expired() == nil && who.Admit(id.Principal) {
 			seen = append(seen, id.Subject)
 			left--
 		}
 		return left == 0
 	}
-	if a.external.Load().mayGrant(namespace, names, enough) {
+	if a.external.Load().mayGrant(namespace, who, enough) {
 		return true
 	}
 	for _, id := range a.peers {

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +17,8 @@ import (
 type TokenVerifier interface {
 	// Verify returns the principal of a token and the time until which the token is accepted. An error is a [call.Refusal].
 	Verify(ctx context.Context, token string) (tool.Principal, time.Time, error)
-	// MayGrant reports whether tokens could give one of these roles in a namespace.
-	MayGrant(namespace string, roles []string) bool
+	// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
+	MayGrant(namespace string, who *tool.Approvers) bool
 }
 
 // An External authenticates principals that the daemon does not know by name: those of issuers and of client certificates.
@@ -126,13 +125,13 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate of %q, so a token is required", name)
 }
 
-// mayGrant reports whether any number of principals could have one of these roles in a namespace. It passes each principal that it knows by
+// mayGrant reports whether any number of principals could be among these approvers in a namespace. It passes each principal that it knows by
 // name to enough, and returns true when enough does.
-func (e *External) mayGrant(namespace string, roles []string, enough func(*Identity) bool) bool {
+func (e *External) mayGrant(namespace string, who *tool.Approvers, enough func(*Identity) bool) bool {
 	if e == nil {
 		return false
 	}
-	if e.tokens != nil && e.tokens.MayGrant(namespace, roles) {
+	if e.tokens != nil && e.tokens.MayGrant(namespace, who) {
 		return true
 	}
 	for i := range e.certificates {
@@ -142,7 +141,7 @@ func (e *External) mayGrant(namespace string, roles []string, enough func(*Ident
 			if enough(id) {
 				return true
 			}
-		case id.Namespace == namespace && slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(id.Roles, role) }):
+		case id.Namespace == namespace && who.Admit(id.Principal):
 			return true
 		}
 	}

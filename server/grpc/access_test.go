@@ -458,28 +458,35 @@ func TestCanApprove(t *testing.T) {
 	token := func(name string, expires time.Time, roles ...string) access.Token {
 		return access.Token{Hash: hashOf(tokenOf(name)), Expires: expires, Principal: tool.Principal{Namespace: "default", Subject: name, Roles: roles}}
 	}
+	payer := token("payer", time.Time{}, "approver")
+	payer.Principal.Namespace, payer.Principal.Groups = "bank", []string{"hr", "finance"}
 	auth, err := access.NewAuth(
-		[]access.Token{token("local", time.Time{}, "approver"), token("gone", time.Now().Add(-time.Hour), "approver"), token("op", time.Time{}, "operator")},
+		[]access.Token{payer, token("local", time.Time{}, "approver"), token("gone", time.Now().Add(-time.Hour), "approver"), token("op", time.Time{}, "operator")},
 		[]access.Peer{{UID: 1, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"approver"}}}})
 	must(t, err)
 	tests := []struct {
 		name, namespace string
 		roles, not      []string
+		groups          []string
 		count           int
 		want            bool
 	}{
-		{"somebody", "default", []string{"approver"}, nil, 1, true},
-		{"the same person by two ways", "default", []string{"approver"}, []string{"local"}, 1, false},
-		{"another role", "default", []string{"approver", "operator"}, []string{"local"}, 1, true},
-		{"another namespace", "other", []string{"approver"}, nil, 1, false},
-		{"two people", "default", []string{"approver", "operator"}, nil, 2, true},
-		{"one person by two ways is one", "default", []string{"approver"}, nil, 2, false},
-		{"two people but the caller", "default", []string{"approver", "operator"}, []string{"op"}, 2, false},
-		{"three people", "default", []string{"approver", "operator"}, nil, 3, false},
+		{"somebody", "default", []string{"approver"}, nil, nil, 1, true},
+		{"the same person by two ways", "default", []string{"approver"}, []string{"local"}, nil, 1, false},
+		{"another role", "default", []string{"approver", "operator"}, []string{"local"}, nil, 1, true},
+		{"another namespace", "other", []string{"approver"}, nil, nil, 1, false},
+		{"two people", "default", []string{"approver", "operator"}, nil, nil, 2, true},
+		{"one person by two ways is one", "default", []string{"approver"}, nil, nil, 2, false},
+		{"two people but the caller", "default", []string{"approver", "operator"}, []string{"op"}, nil, 2, false},
+		{"of the group", "bank", []string{"approver"}, nil, []string{"board", "finance"}, 1, true},
+		{"of another group", "bank", []string{"approver"}, nil, []string{"board"}, 1, false},
+		{"of the group without the role", "bank", []string{"operator"}, nil, []string{"finance"}, 1, false},
+		{"of the group but the caller", "bank", []string{"approver"}, []string{"payer"}, []string{"finance"}, 1, false},
+		{"three people", "default", []string{"approver", "operator"}, nil, nil, 3, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := auth.CanApprove(tt.namespace, tt.roles, tt.count, tt.not...); got != tt.want {
+			if got := auth.CanApprove(tt.namespace, &tool.Approvers{Roles: tt.roles, Groups: tt.groups, Count: tt.count}, tt.not...); got != tt.want {
 				t.Errorf("CanApprove = %t", got)
 			}
 		})

@@ -104,7 +104,9 @@ type Principal struct {
 	// How the identity was established: `peer` (the user at the other end of the unix socket) or `token`.
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	// The tenant.
-	Namespace     string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The groups at the time of the record. Tickets may name them (Approvers.groups).
+	Groups        []string `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,16 +169,24 @@ func (x *Principal) GetNamespace() string {
 	return ""
 }
 
+func (x *Principal) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
 var File_toold_v1_principal_proto protoreflect.FileDescriptor
 
 const file_toold_v1_principal_proto_rawDesc = "" +
 	"\n" +
-	"\x18toold/v1/principal.proto\x12\btoold.v1\"\x81\x01\n" +
+	"\x18toold/v1/principal.proto\x12\btoold.v1\"\x99\x01\n" +
 	"\tPrincipal\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12$\n" +
 	"\x05roles\x18\x02 \x03(\x0e2\x0e.toold.v1.RoleR\x05roles\x12\x16\n" +
 	"\x06method\x18\x03 \x01(\tR\x06method\x12\x1c\n" +
-	"\tnamespace\x18\x04 \x01(\tR\tnamespace*\x98\x01\n" +
+	"\tnamespace\x18\x04 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups*\x98\x01\n" +
 	"\x04Role\x12\x14\n" +
 	"\x10ROLE_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vROLE_CALLER\x10\x01\x12\x11\n" +

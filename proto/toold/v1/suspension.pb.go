@@ -526,6 +526,9 @@ type Approvers struct {
 	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// True if an approver may send Decision.result_instead. The caller and the subject on whose behalf it acts never have this right.
 	ResultInstead bool `protobuf:"varint,4,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
+	// An approver must also belong to one of these groups (Principal.groups). Empty means everybody with the role. In a ticket that a worker
+	// or hook sends, empty means the groups that the daemon's configuration names for the namespace.
+	Groups        []string `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -586,6 +589,13 @@ func (x *Approvers) GetResultInstead() bool {
 		return x.ResultInstead
 	}
 	return false
+}
+
+func (x *Approvers) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 // RememberOption is an answer that can be stored for later calls.
@@ -1247,12 +1257,13 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\vPendingCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x03 \x01(\tR\targuments\"\xa0\x01\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xb8\x01\n" +
 	"\tApprovers\x12$\n" +
 	"\x05roles\x18\x01 \x03(\x0e2\x0e.toold.v1.RoleR\x05roles\x120\n" +
 	"\x14distinct_from_caller\x18\x02 \x01(\bR\x12distinctFromCaller\x12\x14\n" +
 	"\x05count\x18\x03 \x01(\x05R\x05count\x12%\n" +
-	"\x0eresult_instead\x18\x04 \x01(\bR\rresultInstead\">\n" +
+	"\x0eresult_instead\x18\x04 \x01(\bR\rresultInstead\x12\x16\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\">\n" +
 	"\x0eRememberOption\x12\x16\n" +
 	"\x06option\x18\x01 \x01(\tR\x06option\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\"\x83\x01\n" +

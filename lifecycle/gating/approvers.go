@@ -1,0 +1,69 @@
+package gating
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// People finds the principals that could answer a ticket.
+type People interface {
+	// CanApprove reports whether the namespace has as many different principals as a requires. The subjects in not do not count.
+	CanApprove(namespace string, a *tool.Approvers, not ...string) bool
+}
+
+// Missing returns which approver a ticket of c needs and what is missing, or "" when enough principals can answer. Without people, Missing
+// assumes that they can.
+func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing string) {
+	if a == nil || people == nil {
+		return "", ""
+	}
+	var not []string
+	if a.DistinctFromCaller {
+		not = []string{c.Caller.Subject, c.OnBehalfOf}
+	}
+	if people.CanApprove(c.Namespace, a, not...) {
+		return "", ""
+	}
+	who, missing = "somebody", "there is nobody"
+	if n := a.Count; n > 1 {
+		who, missing = fmt.Sprintf("%d people", n), "there are not as many"
+	}
+	who += " with the role " + a.Roles[0]
+	if len(a.Groups) > 0 {
+		who += " in the group " + strings.Join(a.Groups, " or ")
+	}
+	if a.DistinctFromCaller {
+		who += " other than " + c.Caller.Subject
+	}
+	return who, missing
+}
+
+// DefaultApprovers says who answers the tickets that do not say it themselves.
+type DefaultApprovers struct {
+	// SingleUser is set for a daemon that one person uses. No other person could answer, so a ticket then requires one vote and no distinct
+	// person, and the user types a confirmation instead.
+	SingleUser bool
+	Groups     map[string][]string // groups by namespace; a namespace that is missing has none
+}
+
+// Of returns the approvers of a namespace's ticket with their defaults, or nil.
+func (d DefaultApprovers) Of(namespace string, a *tool.Approvers) *tool.Approvers {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	if len(c.Roles) == 0 {
+		c.Roles = []string{"approver"}
+	}
+	if len(c.Groups) == 0 {
+		c.Groups = d.Groups[namespace]
+	}
+	c.Count = max(c.Count, 1)
+	if d.SingleUser {
+		c.DistinctFromCaller, c.Count = false, 1
+	}
+	return &c
+}
