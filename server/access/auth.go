@@ -224,7 +224,7 @@ func (a *Auth) CanApprove(namespace string, who *tool.Approvers, not ...string) 
 	seen := slices.Clone(not)
 	enough := func(id *Identity) bool {
 		if id.Namespace == namespace && !slices.Contains(seen, id.Subject) &&
-			id.expired() == nil && who.Admit(id.Principal) {
+			id.expired() == nil && !id.readOnly && who.Admit(id.Principal) {
 			seen = append(seen, id.Subject)
 			left--
 		}

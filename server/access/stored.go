@@ -148,6 +148,9 @@ func (a *Auth) Create(ctx context.Context, by *Identity, g Grant) (text string, 
 	if err := by.mayGrant(&p, g.ReadOnly); err != nil {
 		return "", nil, err
 	}
+	if p.Namespace == by.Namespace && p.Subject == by.Subject {
+		p.Groups = by.Groups // The groups of another subject are unknown.
+	}
 	s := &Stored{Kind: KindToken, Name: g.Name, Principal: p, ReadOnly: g.ReadOnly, Expires: earlier(g.Expires, by.Expires)}
 	text, err = a.create(ctx, by, s)
 	return text, s, err

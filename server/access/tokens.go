@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 )
@@ -121,13 +122,21 @@ func (t *Token) parse() (*token, error) {
 		return nil, errors.New("the hash must be the SHA-256 of the token in 64 hex digits")
 	}
 	id.Expires = t.Expires
-	id.source = "sha256:" + hex.EncodeToString(sum[:8])
+	id.source = id.sourceOf(sum)
 	return newToken([sha256.Size]byte(sum), id), nil
+}
+
+// sourceOf returns the source of a configured token. It changes with the rights of the token, so that the credentials which the token created
+// do not outlive these rights, also when they change while the daemon does not run.
+func (id *Identity) sourceOf(hash []byte) string {
+	rights := fmt.Sprintf("%x %q %q %d %q %d", hash, id.Namespace, id.Subject, id.granted, id.Groups, id.Expires.Unix())
+	sum := sha256.Sum256([]byte(rights))
+	return "sha256:" + hex.EncodeToString(sum[:8])
 }
 
 // sameRights reports whether two identities permit the same.
 func (id *Identity) sameRights(o *Identity) bool {
-	return id.Namespace == o.Namespace && id.Subject == o.Subject && id.granted == o.granted && id.Expires.Equal(o.Expires)
+	return id.Namespace == o.Namespace && id.Subject == o.Subject && id.granted == o.granted && slices.Equal(id.Groups, o.Groups) && id.Expires.Equal(o.Expires)
 }
 
 // publish replaces the tokens by those of next whose creator is still valid, and revokes all others. The caller holds a.changing. An error
