@@ -37,7 +37,7 @@ func readIdentities(cfg *config.Config) (n identities, err error) {
 		n.issuers = append(n.issuers, i)
 	}
 	for _, c := range cfg.Auth.Certificates {
-		n.certificates = append(n.certificates, access.CertificateRule{Match: c.Match, Principal: tool.Principal{Namespace: c.Namespace, Subject: c.Subject, Roles: c.Roles}})
+		n.certificates = append(n.certificates, access.CertificateRule{Match: c.Match, Principal: tool.Principal{Namespace: c.Namespace, Subject: c.Subject, Roles: c.Roles, Groups: c.Groups}})
 	}
 	return n, nil
 }

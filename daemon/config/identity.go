@@ -21,7 +21,7 @@ type Issuer struct {
 	Groups         []Group  `yaml:"groups" help:"groups that give roles; a group that is not in this list gives none"`
 }
 
-// Group gives roles to the people of a group.
+// Group gives roles to the people of a group. Tickets may name the groups of this list as approvers.
 type Group struct {
 	Group string   `yaml:"group" required:"true" unique:"true" help:"name of the group, exactly as in the token"`
 	Roles []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles that the group gives"`
@@ -33,6 +33,7 @@ type Certificate struct {
 	Subject   string   `yaml:"subject" help:"subject in records; if empty, the name in the certificate"`
 	Namespace string   `yaml:"namespace" default:"default" help:"namespace to which the certificate gives access"`
 	Roles     []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the certificate"`
+	Groups    []string `yaml:"groups" help:"groups of the certificate; tickets may name them as approvers" see:"permission.md#approver-groups"`
 }
 
 // Check implements [setting.Checker].

@@ -150,7 +150,8 @@ func (i *issuer) check(c claims) (time.Time, error) {
 // principal returns the principal for the claims of a token.
 func (i *issuer) principal(c claims) (tool.Principal, error) {
 	var none tool.Principal
-	p := tool.Principal{Namespace: i.Namespace, Subject: i.Name + ":" + c.text("sub"), Roles: i.roles(c)}
+	p := tool.Principal{Namespace: i.Namespace, Subject: i.Name + ":" + c.text("sub"), Groups: i.groups(c)}
+	p.Roles = i.roles(p.Groups)
 	if err := checkSubject(c.text("sub"), p.Subject); err != nil {
 		return none, err
 	}
@@ -170,15 +171,28 @@ func notAdmitted(format string, args ...any) error {
 	return call.Refuse(call.PermissionDenied, "NOT_ADMITTED", format, args...)
 }
 
-// roles returns the roles of a token, each once.
-func (i *issuer) roles(c claims) []string {
+// groups returns the groups of a token that the issuer's configuration names, each once. Tickets and roles ignore all other groups, because
+// the issuer may name groups as another issuer does.
+func (i *issuer) groups(c claims) (groups []string) {
+	if len(i.Groups) == 0 {
+		return nil
+	}
+	claimed := c.texts(i.GroupsClaim)
+	for _, g := range i.Groups {
+		if slices.Contains(claimed, g.Name) {
+			groups = append(groups, g.Name)
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// roles returns the roles of a principal with these groups, each once.
+func (i *issuer) roles(groups []string) []string {
 	roles := slices.Clone(i.Roles)
-	if len(i.Groups) > 0 {
-		groups := c.texts(i.GroupsClaim)
-		for _, g := range i.Groups {
-			if slices.Contains(groups, g.Name) {
-				roles = append(roles, g.Roles...)
-			}
+	for _, g := range i.Groups {
+		if slices.Contains(groups, g.Name) {
+			roles = append(roles, g.Roles...)
 		}
 	}
 	slices.Sort(roles)
@@ -198,14 +212,17 @@ func checkSubject(sub, subject string) error {
 	return nil
 }
 
-// MayGrant reports whether tokens could give one of these roles in a namespace.
-func (v *Verifier) MayGrant(namespace string, roles []string) bool {
+// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
+func (v *Verifier) MayGrant(namespace string, who *tool.Approvers) bool {
 	for _, i := range v.issuers {
 		if i.Namespace != namespace && (i.Namespace != "" || !slices.Contains(i.Namespaces, namespace)) {
 			continue
 		}
-		has := func(role string) bool { return slices.Contains(roles, role) }
-		if slices.ContainsFunc(i.Roles, has) || slices.ContainsFunc(i.Groups, func(g Group) bool { return slices.ContainsFunc(g.Roles, has) }) {
+		most := tool.Principal{Roles: slices.Clone(i.Roles)} // has every role and group that a token of the issuer can have
+		for _, g := range i.Groups {
+			most.Roles, most.Groups = append(most.Roles, g.Roles...), append(most.Groups, g.Name)
+		}
+		if who.Admit(most) {
 			return true
 		}
 	}

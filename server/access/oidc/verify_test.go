@@ -24,6 +24,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/server/access/oidc"
+	"github.com/toold-dev/toold/tool"
 )
 
 func TestEveryAlgorithm(t *testing.T) {
@@ -41,7 +42,8 @@ func TestEveryAlgorithm(t *testing.T) {
 	} {
 		p, expires, err := v.Verify(t.Context(), sign(t, tt.algorithm, tt.key, kid(tt.kid), i.claims(map[string]any{"groups": []string{"ops", "staff"}})))
 		must(t, err)
-		if p.Subject != "corp:alice" || p.Namespace != "default" || !slices.Equal(p.Roles, []string{"approver", "caller", "operator"}) {
+		if p.Subject != "corp:alice" || p.Namespace != "default" || !slices.Equal(p.Roles, []string{"approver", "caller", "operator"}) ||
+			!slices.Equal(p.Groups, []string{"ops"}) { // The configuration does not name the group staff.
 			t.Errorf("%s: %+v", tt.algorithm, p)
 		}
 		if left := time.Until(expires) - oidc.Skew; left < 50*time.Minute || left > time.Hour {
@@ -182,11 +184,18 @@ func TestNamespaceAndRolesFollowTheConfiguration(t *testing.T) {
 		refused(t, err, call.PermissionDenied, "NOT_ADMITTED")
 	}
 	for _, tt := range []struct {
-		namespace, role string
-		want            bool
-	}{{"blue", "operator", true}, {"green", "approver", true}, {"red", "operator", false}, {"blue", "admin", false}} {
-		if got := v.MayGrant(tt.namespace, []string{tt.role}); got != tt.want {
-			t.Errorf("MayGrant(%s, %s) = %t", tt.namespace, tt.role, got)
+		namespace, role, group string
+		want                   bool
+	}{
+		{"blue", "operator", "", true}, {"green", "approver", "", true}, {"red", "operator", "", false}, {"blue", "admin", "", false},
+		{"blue", "operator", "ops", true}, {"blue", "operator", "staff", false},
+	} {
+		who := tool.Approvers{Roles: []string{tt.role}}
+		if tt.group != "" {
+			who.Groups = []string{tt.group}
+		}
+		if got := v.MayGrant(tt.namespace, &who); got != tt.want {
+			t.Errorf("MayGrant(%s, %s, %s) = %t", tt.namespace, tt.role, tt.group, got)
 		}
 	}
 }
