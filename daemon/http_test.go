@@ -107,3 +107,112 @@ func TestHTTPStreams(t *testing.T) {
 		})
 	}
 }
+
+// send sends a request with more headers, and returns the response without its body.
+func (b *browser) send(method, path string, headers ...string) *http.Response {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(within(b.t), method, b.base+path, nil)
+	must(b.t, err)
+	for i := 0; i < len(headers); i += 2 {
+		if req.Header.Add(headers[i], headers[i+1]); headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	must(b.t, err)
+	b.t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// TestT67OtherOrigins (T67, T133) checks that a page of another origin, also of another local port, reaches no route, even with a token.
+// TestT68Rebinding (T68) does the same for a page of a host whose name resolves to the daemon's address.
+func TestT67OtherOrigins(t *testing.T) {
+	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
+	defer http.DefaultClient.CloseIdleConnections()
+	from := map[string][]string{
+		"evil origin":       {"Origin", "https://evil.test"},
+		"no origin":         {"Origin", "null"},
+		"another port":      {"Origin", "http://127.0.0.1:1"},
+		"image of a page":   {"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"},
+		"page on this site": {"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "no-cors"},
+	}
+	for name, headers := range from {
+		t.Run(name, func(t *testing.T) {
+			b.refused(append(headers, "Authorization", "Bearer "+b.token))
+		})
+	}
+	own := b.send("GET", "/metrics", "Origin", b.base, "Sec-Fetch-Site", "same-origin", "Authorization", "Bearer "+b.token)
+	if own.StatusCode != 200 || own.Header.Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("a page of the server gets %s, %v", own.Status, own.Header)
+	}
+}
+
+func TestT68Rebinding(t *testing.T) {
+	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
+	defer http.DefaultClient.CloseIdleConnections()
+	b.refused([]string{"Host", "evil.test", "Authorization", "Bearer " + b.token})
+	for _, name := range []string{"localhost", "x1.localhost", "127.0.0.1", "[::1]"} {
+		if resp := b.send("GET", "/healthz", "Host", name); resp.StatusCode != 200 {
+			t.Errorf("%s gets %s", name, resp.Status)
+		}
+	}
+}
+
+// refused checks that no route serves a request with these headers.
+func (b *browser) refused(headers []string) {
+	b.t.Helper()
+	for _, route := range []string{
+		"POST " + tooldv1.CallService_CallTool_FullMethodName, "GET " + tooldv1.CallService_ListCalls_FullMethodName, "GET /healthz", "GET /readyz", "GET /metrics",
+		"GET /v1/calls/x/artifacts/y", "OPTIONS " + tooldv1.CallService_CallTool_FullMethodName, "GET /nothing",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		if resp := b.send(method, path, headers...); resp.StatusCode != http.StatusForbidden {
+			b.t.Errorf("%s with %q gets %s", route, headers, resp.Status)
+		}
+	}
+}
+
+// TestHTTPOrigins checks a page of an allowed origin: its browser asks before, and the page may read the answer.
+func TestHTTPOrigins(t *testing.T) {
+	s := newSite(t, "")
+	file := s.rules + ".toold"
+	must(t, os.WriteFile(file, []byte("http: {origins: ['https://app.test'], hosts: [toold.test]}\n"), 0o600))
+	b := browserOf(t, s.start("--config", file, "--listen-http", "127.0.0.1:0"))
+	defer http.DefaultClient.CloseIdleConnections()
+	asked := b.send("OPTIONS", tooldv1.CallService_CallTool_FullMethodName, "Origin", "https://app.test", "Host", "toold.test",
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+	if asked.StatusCode != http.StatusNoContent || asked.Header.Get("Access-Control-Allow-Origin") != "https://app.test" || asked.Header.Get("Access-Control-Allow-Credentials") != "" {
+		t.Errorf("the browser is told %s, %v", asked.Status, asked.Header)
+	}
+	b.refused([]string{"Origin", "https://app.test.evil.test"})
+}
+
+// TestT135Artifacts (T135) checks that a browser does not show an artifact as a page, and that a part of it can be read.
+func TestT135Artifacts(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	b := browserOf(t, s.start("--listen-http", "127.0.0.1:0"))
+	defer http.DefaultClient.CloseIdleConnections()
+	page := "<script>alert(1)</script>" + strings.Repeat("x", 700<<10)
+	must(t, os.WriteFile(s.workspace+"/page.html", []byte(page), 0o600))
+	b.do("POST", tooldv1.CallService_CallTool_FullMethodName, b.token, `{"spec":{"tool":"bash","callId":"artifact-0000000001","arguments":"{\"command\":\"cat page.html\"}"}}`)
+	path := "/v1/calls/artifact-0000000001/artifacts/stdout"
+	if status, body := b.do("GET", path, b.token, ""); status != 200 || body != page {
+		t.Fatalf("%d with %d bytes, want %d: %.200s", status, len(body), len(page), body)
+	}
+	resp := b.send("GET", path, "Authorization", "Bearer "+b.token, "Range", "bytes=1-6")
+	if text, err := io.ReadAll(resp.Body); err != nil || string(text) != "script" {
+		t.Errorf("a part is %q, %v", text, err)
+	}
+	want := map[string]string{
+		"Content-Type": "application/octet-stream", "Content-Disposition": "attachment; filename=stdout", "X-Content-Type-Options": "nosniff",
+		"Content-Security-Policy": "sandbox; default-src 'none'",
+	}
+	for name, value := range want {
+		if got := resp.Header.Get(name); got != value {
+			t.Errorf("%s is %q, want %q", name, got, value)
+		}
+	}
+	if status, _ := b.do("GET", path, "", ""); status != http.StatusUnauthorized {
+		t.Errorf("without a token the status is %d", status)
+	}
+}

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"net/url"
 	"path/filepath"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type Config struct {
 	Workspace  string              `yaml:"workspace" default:"./workspace" required:"true" help:"directory that the file tools work in and in which bash starts"`
 	Workspaces Workspaces          `yaml:"workspaces" help:"directories of namespaces with their own workspace; all other namespaces share workspace" see:"#namespaces-and-their-files"`
 	Listen     Listen              `yaml:"listen"`
+	HTTP       HTTP                `yaml:"http"`
 	TLS        TLS                 `yaml:"tls" reload:"started"`
 	Auth       Auth                `yaml:"auth"`
 	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; if empty, the tier of each tool decides" see:"permission.md"`
@@ -72,6 +74,28 @@ type Config struct {
 	Moved bool
 
 	loaded loaded
+}
+
+// HTTP holds what browsers may do at the address listen.http.
+type HTTP struct {
+	Hosts   []string `yaml:"hosts" help:"names under which a proxy passes requests on; IP addresses, names below localhost and the names of the certificate need no entry" see:"http.md#browsers"`
+	Origins []string `yaml:"origins" help:"origins, such as https://app.example.com, whose pages may send requests with a token" see:"http.md#browsers"`
+}
+
+// Check implements [setting.Checker].
+func (h *HTTP) Check() (wrong setting.Problems) {
+	for _, name := range h.Hosts {
+		if name == "" || strings.ToLower(name) != name || strings.ContainsAny(name, ":/*") {
+			wrong.Add("hosts", "%q is not a host name in lower case without a port", name)
+		}
+	}
+	for _, origin := range h.Origins {
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || origin != u.Scheme+"://"+u.Host {
+			wrong.Add("origins", "%q is not an origin such as https://app.example.com", origin)
+		}
+	}
+	return wrong
 }
 
 // Listen holds the addresses where clients reach the daemon.

@@ -38,6 +38,7 @@ const (
 	ReasonDraining                Reason = "DRAINING"
 	ReasonFourEyes                Reason = "FOUR_EYES"
 	ReasonGrantExceeded           Reason = "GRANT_EXCEEDED"
+	ReasonHostNotAllowed          Reason = "HOST_NOT_ALLOWED"
 	ReasonInputEnded              Reason = "INPUT_ENDED"
 	ReasonInputFull               Reason = "INPUT_FULL"
 	ReasonInputGap                Reason = "INPUT_GAP"
@@ -108,6 +109,7 @@ const (
 	ReasonWorkerLagged            Reason = "WORKER_LAGGED"
 	ReasonWorkerSilent            Reason = "WORKER_SILENT"
 	ReasonNotToold                Reason = "NOT_TOOLD"
+	ReasonOriginNotAllowed        Reason = "ORIGIN_NOT_ALLOWED"
 	ReasonVersionMismatch         Reason = "VERSION_MISMATCH"
 )
 
@@ -146,6 +148,7 @@ var hints = map[Reason]string{
 	ReasonDraining:                "Send the request again when the next daemon runs.",
 	ReasonFourEyes:                "Let a person decide who did not request the call.",
 	ReasonGrantExceeded:           "Ask for fewer rights: nobody creates a credential that permits more than its own.",
+	ReasonHostNotAllowed:          "Use the address of the daemon, or add the name to `http.hosts`.",
 	ReasonInputEnded:              "Send no more input: the end of the input was already sent.",
 	ReasonInputFull:               "Send the same input again later.",
 	ReasonInputGap:                "Continue at the position in the metadata.",
@@ -216,5 +219,6 @@ var hints = map[Reason]string{
 	ReasonWorkerLagged:            "Connect the worker again; it did not read its messages.",
 	ReasonWorkerSilent:            "Register the tools directly after the worker has connected.",
 	ReasonNotToold:                "Check the address: the server there is not toold.",
+	ReasonOriginNotAllowed:        "Add the origin of the page to `http.origins`, or send the request from a server.",
 	ReasonVersionMismatch:         "Upgrade the daemon or the package, as the message says.",
 }

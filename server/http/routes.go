@@ -18,13 +18,14 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/ui/runs/{run}/stream", s.uiRun)
 	mux.HandleFunc("GET /v1/ui/threads/{thread}/stream", s.uiThread)
 	mux.HandleFunc("POST /v1/ui/decisions", s.uiDecisions)
+	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
 	if s.cfg.MCP != nil {
 		mux.Handle("/mcp", s.cfg.MCP)
 	}
-	return withCredential(mux)
+	return s.protect(withCredential(mux))
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {

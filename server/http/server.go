@@ -25,6 +25,12 @@ type Config struct {
 	Metrics http.Handler
 	// MCP serves MCP clients at /mcp. It finds the credential of a request in its context. Nil means that there is none.
 	MCP http.Handler
+	// Hosts are names of the server, in lower case, under which a proxy passes requests on. IP addresses, names below localhost and, with
+	// TLS, the name of the certificate need no entry.
+	Hosts []string
+	// Origins are the origins, such as https://app.example.com, whose pages may send requests. They need a token: cookies are only for pages
+	// of the server itself.
+	Origins []string
 	// Stall is how long a client may read nothing before its response ends. Zero means 30 s.
 	Stall time.Duration
 }

@@ -155,7 +155,7 @@ func (c *session) begin(req *tooldv1.SessionItem) error {
 	it := &item{id: id, req: req}
 	if refusal := c.admitLocked(it); refusal != nil {
 		c.mu.Unlock()
-		return c.sendAnswer(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(statusOfRefusal(refusal))}, 0)
+		return c.sendAnswer(c.ctx, it, &tooldv1.SessionAnswer{End: true, Error: statusOf(Refused(refusal))}, 0)
 	}
 	c.mu.Unlock()
 	select {

@@ -64,7 +64,7 @@ func (s *Service) toStatus(method string, err error) error {
 	var refusal *call.Refusal
 	switch {
 	case errors.As(err, &refusal) && code(refusal.Kind) != codes.Internal:
-		return statusOfRefusal(refusal)
+		return Refused(refusal)
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the client went away")
 	case errors.Is(err, context.DeadlineExceeded):
@@ -79,8 +79,8 @@ func (s *Service) toStatus(method string, err error) error {
 		&errdetails.ErrorInfo{Reason: "INTERNAL", Domain: Domain, Metadata: map[string]string{"error_id": id}})
 }
 
-// statusOfRefusal returns the status of a refusal, with its reason, the invalid fields and the delay before a retry.
-func statusOfRefusal(r *call.Refusal) error {
+// Refused returns the status of a refusal, with its reason, the invalid fields and the delay before a retry.
+func Refused(r *call.Refusal) error {
 	c := code(r.Kind)
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: r.Reason, Domain: Domain, Metadata: r.Metadata}}
 	if len(r.Violations) > 0 {

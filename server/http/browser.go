@@ -1,0 +1,92 @@
+package httpserver
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	connectcors "connectrpc.com/cors"
+	"github.com/rs/cors"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/server/service"
+)
+
+// protect refuses what only a browser does for the page of another site. Programs send neither Origin nor Sec-Fetch-Site.
+func (s *Server) protect(next http.Handler) http.Handler {
+	if len(s.cfg.Origins) > 0 {
+		next = cors.New(cors.Options{
+			AllowedOrigins: s.cfg.Origins, AllowedMethods: connectcors.AllowedMethods(),
+			AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version"),
+			ExposedHeaders: append(connectcors.ExposedHeaders(), "Mcp-Session-Id", "Www-Authenticate"),
+			MaxAge:         7200, // seconds; no browser keeps the answer longer
+		}).Handler(next)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setPolicies(w.Header(), r.TLS != nil)
+		if refusal := s.foreign(r); refusal != nil {
+			writeError(w, r, service.Refused(refusal))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// policy allows a page nothing but the files and the API of its own origin.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+func setPolicies(h http.Header, secure bool) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if secure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// foreign returns the refusal of a request whose host or origin is not this server's, or nil.
+func (s *Server) foreign(r *http.Request) *call.Refusal {
+	if !s.ownHost(r) {
+		return call.Refuse(call.PermissionDenied, "HOST_NOT_ALLOWED", "the host %q is not a name of this server; add it to http.hosts if it is", r.Host)
+	}
+	if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(r, origin) && !slices.Contains(s.cfg.Origins, origin) {
+		return call.Refuse(call.PermissionDenied, "ORIGIN_NOT_ALLOWED", "pages of %q may not send requests to this server; add it to http.origins if they may", origin)
+	}
+	site, navigates := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
+	if r.Header.Get("Origin") == "" && (site == "cross-site" || site == "same-site") && !navigates {
+		return call.Refuse(call.PermissionDenied, "ORIGIN_NOT_ALLOWED", "pages of another origin may not send requests to this server")
+	}
+	return nil
+}
+
+// ownHost reports whether the Host header names this server. The page of an attacker can reach the server under the attacker's own name,
+// when that name resolves to the address of the server (DNS rebinding). It cannot do that with an IP address, with a name below localhost,
+// or with a name for which it would need a certificate.
+func (s *Server) ownHost(r *http.Request) bool {
+	name := hostname(r.Host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || slices.Contains(s.cfg.Hosts, name) ||
+		r.TLS != nil && name == strings.ToLower(r.TLS.ServerName)
+}
+
+// hostname returns the name of a Host header in lower case, without port and brackets.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// sameOrigin reports whether an Origin header names the server as the request does. A proxy may have ended TLS, so the scheme counts only
+// when the server itself uses TLS.
+func sameOrigin(r *http.Request, origin string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil)
+}
