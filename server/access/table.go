@@ -155,7 +155,7 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
 
-		MetricsMethod:   {Roles: Administrator, Limit: quick},
+		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
 		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
 
 		// Health probes have no credentials, and the response reveals nothing.

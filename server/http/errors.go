@@ -37,6 +37,11 @@ func toConnect(err error) *connect.Error {
 
 var errorWriter = connect.NewErrorWriter()
 
+// fail writes the error of a route, which may be a refusal.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	writeError(w, r, s.cfg.Service.Status(r.Method+" "+r.URL.Path, err))
+}
+
 // writeError writes the error of a route that is not a method of the API, in the JSON form that Connect uses.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	r.Header.Set("Connect-Protocol-Version", "1") // the writer chooses the form by the headers of the request

@@ -13,6 +13,7 @@ import (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.registerAPI(mux)
+	s.registerLogin(mux)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", s.readiness)
 	mux.HandleFunc("GET /v1/ui/runs/{run}/stream", s.uiRun)
@@ -25,7 +26,7 @@ func (s *Server) routes() http.Handler {
 	if s.cfg.MCP != nil {
 		mux.Handle("/mcp", s.cfg.MCP)
 	}
-	return s.protect(withCredential(mux))
+	return s.protect(s.withCredential(mux))
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
@@ -40,19 +41,6 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text+"\n") // a write fails only when the client is gone
-}
-
-// withCredential puts the credential of each request, and the way to interrupt its response, into the context.
-func withCredential(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &access.Credential{Authorization: r.Header.Values("Authorization")}
-		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-			c.Certificate = r.TLS.VerifiedChains[0][0]
-		}
-		ctx := access.WithCredential(r.Context(), c)
-		ctx = context.WithValue(ctx, controllerKey{}, http.NewResponseController(w))
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
 }
 
 // permitted serves a route that is not a method of the API. name is its entry in the table of package access.

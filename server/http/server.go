@@ -28,6 +28,8 @@ type Config struct {
 	// Hosts are names of the server, in lower case, under which a proxy passes requests on. IP addresses, names below localhost and, with
 	// TLS, the name of the certificate need no entry.
 	Hosts []string
+	// Console is the host name for browsers when the server uses plain HTTP; see [ConsoleHost].
+	Console string
 	// Origins are the origins, such as https://app.example.com, whose pages may send requests. They need a token: cookies are only for pages
 	// of the server itself.
 	Origins []string

@@ -22,7 +22,7 @@ func count(ctx context.Context, r *request) error {
 
 // mapError converts the error of a request to a status.
 func (s *Service) mapError(ctx context.Context, r *request) error {
-	return s.toStatus(r.name, r.next(ctx))
+	return s.Status(r.name, r.next(ctx))
 }
 
 // authenticate finds the identity behind a request and puts it into the context.

@@ -51,13 +51,13 @@ func code(k call.RefusalKind) codes.Code {
 	return codes.Internal
 }
 
-// toStatus is the only place that converts errors to statuses:
+// Status is the only place that converts errors to statuses:
 //
 //   - A refusal gets the status of its kind.
 //   - The end of the client's context becomes CANCELED or DEADLINE_EXCEEDED.
 //   - A status of the transport stays.
 //   - Everything else becomes INTERNAL with an id. Its detail is written to the log.
-func (s *Service) toStatus(method string, err error) error {
+func (s *Service) Status(method string, err error) error {
 	if err == nil {
 		return nil
 	}
