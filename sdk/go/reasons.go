@@ -110,6 +110,7 @@ const (
 	ReasonWorkerSilent            Reason = "WORKER_SILENT"
 	ReasonNotToold                Reason = "NOT_TOOLD"
 	ReasonOriginNotAllowed        Reason = "ORIGIN_NOT_ALLOWED"
+	ReasonSessionNotAllowed       Reason = "SESSION_NOT_ALLOWED"
 	ReasonVersionMismatch         Reason = "VERSION_MISMATCH"
 )
 
@@ -220,5 +221,6 @@ var hints = map[Reason]string{
 	ReasonWorkerSilent:            "Register the tools directly after the worker has connected.",
 	ReasonNotToold:                "Check the address: the server there is not toold.",
 	ReasonOriginNotAllowed:        "Add the origin of the page to `http.origins`, or send the request from a server.",
+	ReasonSessionNotAllowed:       "Open the link that `toold login` prints; programs send a token.",
 	ReasonVersionMismatch:         "Upgrade the daemon or the package, as the message says.",
 }
