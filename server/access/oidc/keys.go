@@ -187,7 +187,7 @@ func (k *keys) fetch(ctx context.Context) ([]publicKey, error) {
 	if discovery.Issuer != k.url {
 		return nil, fmt.Errorf("%s: the issuer is %q, not %q; the setting must be the same text", at, short(discovery.Issuer), k.url)
 	}
-	if err := CheckURL(discovery.Keys); err != nil {
+	if err := checkURL(discovery.Keys); err != nil {
 		return nil, fmt.Errorf("%s: jwks_uri: %w", at, err)
 	}
 	if strings.HasPrefix(k.url, "https:") && !strings.HasPrefix(discovery.Keys, "https:") {
@@ -244,8 +244,8 @@ func newClient(i *Issuer, transport http.RoundTripper) (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// CheckURL returns an error when a URL of an issuer would be read without TLS from another machine.
-func CheckURL(text string) error {
+// checkURL returns an error when a URL of an issuer would be read without TLS from another machine.
+func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":

@@ -74,10 +74,13 @@ type issuer struct {
 	keys *keys
 }
 
-// New returns a verifier. It contacts no issuer. It returns an error when the key set of an issuer has no usable key.
+// New returns a verifier. It contacts no issuer. It returns an error when a URL is not https, or when a key set has no usable key.
 func New(cfg Config) (*Verifier, error) {
 	v := &Verifier{issuers: map[string]*issuer{}}
 	for _, i := range cfg.Issuers {
+		if err := checkURL(i.URL); err != nil {
+			return nil, fmt.Errorf("issuer %q: %w", i.Name, err)
+		}
 		k, err := newKeys(&i, cfg.Transport, cfg.Log.With(zap.String("issuer", i.Name)))
 		if err != nil {
 			return nil, fmt.Errorf("issuer %q: %w", i.Name, err)
