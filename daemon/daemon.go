@@ -367,7 +367,7 @@ func (d *daemon) openServer(context.Context) error {
 	if d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: d.tls.config()}); err != nil || d.cfg.Listen.HTTP == "" {
 		return err
 	}
-	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: d.tls.config("h2", "http/1.1"), Log: d.log, Metrics: metricsPage{d}, Hosts: d.cfg.HTTP.Hosts, Console: httpserver.ConsoleHost(d.token), Origins: d.cfg.HTTP.Origins, Stall: d.cfg.Timeouts.Stall})
+	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: d.tls.config("h2", "http/1.1"), Log: d.log, Metrics: metricsPage{d}, MCP: d.mcpEndpoint(), Hosts: d.cfg.HTTP.Hosts, Console: httpserver.ConsoleHost(d.token), Origins: d.cfg.HTTP.Origins, Stall: d.cfg.Timeouts.Stall})
 	return err
 }
 

@@ -25,6 +25,8 @@ func (s *Server) routes() http.Handler {
 	}
 	if s.cfg.MCP != nil {
 		mux.Handle("/mcp", s.cfg.MCP)
+		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.MCP)
+		mux.Handle("GET /.well-known/oauth-protected-resource/mcp", s.cfg.MCP)
 	}
 	return s.protect(s.withCredential(mux))
 }

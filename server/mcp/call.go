@@ -27,17 +27,32 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 		return nil, err
 	}
 	c, st := clientOf(req), &state{id: spec.GetCallId()}
-	err = s.follow(ctx, st, c.progress(ctx, req.Params.GetProgressToken()), func(ctx context.Context, cursor string) (frames, error) {
+	rule, err := s.taskRule(ctx, spec.GetTool())
+	switch {
+	case err != nil:
+		return nil, err
+	case c.tasks:
+		if t, err := s.startTask(ctx, spec, rule != ""); t != nil || err != nil {
+			return result(t, err)
+		}
+	case rule == taskRequired:
+		return nil, missingTasks("the tool " + spec.GetTool())
+	}
+	limited, stop := c.limited(ctx)
+	defer stop()
+	err = s.follow(limited, st, c.progress(ctx, req.Params.GetProgressToken()), func(ctx context.Context, cursor string) (frames, error) {
 		return framesOf(s.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor}))
 	})
 	if ctx.Err() != nil {
 		s.cancelled(ctx, st.id)
 	}
-	if err != nil {
+	switch {
+	case err != nil && limited.Err() == nil:
 		return nil, err
-	}
-	if st.isUnknown {
+	case st.isUnknown:
 		return nil, invalid(fmt.Sprintf("unknown tool %q", req.Params.Name))
+	case c.tasks && st.result == nil:
+		return result(s.newTask(ctx, st.id))
 	}
 	return s.outcome(ctx, c, st)
 }

@@ -22,7 +22,8 @@ type client struct {
 func clientOf[P mcp.Params](req *mcp.ServerRequest[P]) *client {
 	c := &client{session: req.Session, hasState: req.ProtocolVersion() < firstStateless}
 	if is := req.ClientCapabilities(); is != nil {
-		_, c.tasks = is.Extensions[tasksExtension]
+		_, has := is.Extensions[tasksExtension]
+		c.tasks = has && !c.hasState // older protocols have other tasks
 		c.form = is.Elicitation != nil && (is.Elicitation.Form != nil || is.Elicitation.URL == nil)
 	}
 	return c

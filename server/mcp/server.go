@@ -39,24 +39,33 @@ type Config struct {
 	// Authenticate returns the namespace and subject of the principal whose credential is in ctx, as one text. Its error has a gRPC status.
 	// [Server.Handler] needs it, and binds sessions to the principal.
 	Authenticate func(ctx context.Context) (string, error)
+	// Issuers returns the URLs of the OAuth authorization servers whose tokens the daemon accepts. Without any, there is no metadata for OAuth. Nil
+	// means none.
+	Issuers func() []string
 }
 
 // A Server serves MCP. Many goroutines may use it.
 type Server struct {
-	cfg   Config
-	calls tooldv1.CallServiceClient
-	tools tooldv1.ToolServiceClient
-	sdk   *mcp.Server
-	send  mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
+	cfg     Config
+	calls   tooldv1.CallServiceClient
+	tools   tooldv1.ToolServiceClient
+	sdk     *mcp.Server
+	partial partial
+	send    mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
 }
 
 // New returns a server for the API behind cfg.Conn.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Conn), tools: tooldv1.NewToolServiceClient(cfg.Conn)}
+	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
+	capabilities.AddExtension(tasksExtension, nil)
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "toold", Title: "toold", Version: cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}},
+		Capabilities: capabilities,
 	})
+	if err := s.addTasks(); err != nil {
+		panic(err) // the methods have the names of the SDK's own ones
+	}
 	s.sdk.AddSendingMiddleware(s.sending)
 	s.sdk.AddReceivingMiddleware(s.receiving)
 	return s
@@ -75,7 +84,10 @@ func (s *Server) Handler() http.Handler {
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
 	})
-	return s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	mux := http.NewServeMux()
+	mux.HandleFunc(metadataPath, s.serveMetadata)
+	mux.HandleFunc(metadataPath+"/", s.serveMetadata)
+	mux.Handle("/", s.authenticated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Header.Get("Mcp-Protocol-Version") >= firstStateless:
 			stateless.ServeHTTP(w, r)
@@ -84,7 +96,8 @@ func (s *Server) Handler() http.Handler {
 		default:
 			sessions.ServeHTTP(w, r)
 		}
-	}))
+	})))
+	return mux
 }
 
 func (s *Server) isFull() bool {
@@ -105,7 +118,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		principal, err := s.cfg.Authenticate(r.Context())
 		if err != nil {
-			refuse(w, err)
+			s.refuse(w, r, err)
 			return
 		}
 		r = r.Clone(r.Context())
@@ -115,11 +128,11 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 }
 
 // refuse answers a request whose principal is unknown.
-func refuse(w http.ResponseWriter, err error) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	st := status.Convert(err)
 	switch st.Code() {
 	case codes.Unauthenticated:
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("WWW-Authenticate", s.challenge(r))
 		http.Error(w, st.Message(), http.StatusUnauthorized)
 	case codes.PermissionDenied:
 		http.Error(w, st.Message(), http.StatusForbidden)
@@ -169,6 +182,10 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 			return result(s.callTool(ctx, req))
 		case *mcp.InitializedRequest:
 			s.watchSession(ctx, req.Session)
+		case *mcp.ServerRequest[*taskParams]:
+			return s.task(ctx, method, clientOf(req), req.Params.id(), req, next)
+		case *mcp.ServerRequest[*taskAnswers]:
+			return s.task(ctx, method, clientOf(req), req.Params.id(), req, next)
 		}
 		return next(ctx, method, req)
 	}

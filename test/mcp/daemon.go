@@ -118,7 +118,7 @@ func (d *daemon) attend(out io.Reader, ready chan<- struct{}) {
 			HTTP string `json:"http"`
 		}
 		if json.Unmarshal(lines.Bytes(), &report) == nil && report.TCP != "" && d.grpc == "" {
-			d.grpc, d.http = report.TCP, report.HTTP
+			d.grpc, d.http = report.TCP, strings.TrimPrefix(report.HTTP, "http://")
 			close(ready)
 		}
 	}

@@ -1,0 +1,257 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+const (
+	// taskAfter is how long a request of a client with the tasks extension waits for its call. Then the client gets a task.
+	taskAfter = 2 * time.Second
+	// taskPoll is how often a client should ask for a task.
+	taskPoll = time.Second
+	// storePoll is how often toold asks whether a call is in the journal.
+	storePoll = 10 * time.Millisecond
+)
+
+// metaTask is the key of a tool's metadata that makes its calls tasks from their beginning.
+const (
+	metaTask     = "mcp.task"
+	taskRequired = "required" // a client without the extension gets an error; with any other value, it waits for the result
+)
+
+// Values of task.Status.
+const (
+	taskWorking   = "working"
+	taskInput     = "input_required"
+	taskCompleted = "completed"
+	taskFailed    = "failed"
+	taskCancelled = "cancelled"
+)
+
+// A task is a call as the tasks extension shows it. Its id is the id of the call. The time to live is null, because the journal keeps a call
+// as long as it waits, and for the configured time after its end.
+type task struct {
+	mcp.ResultBase
+	ResultType    string              `json:"resultType"`
+	ID            string              `json:"taskId"`
+	Status        string              `json:"status"`
+	StatusMessage string              `json:"statusMessage,omitempty"`
+	Created       time.Time           `json:"createdAt"`
+	Updated       time.Time           `json:"lastUpdatedAt"`
+	TTL           *int                `json:"ttlMs"`
+	Poll          int64               `json:"pollIntervalMs"`
+	Input         mcp.InputRequestMap `json:"inputRequests,omitempty"`
+	Result        *toolResult         `json:"result,omitempty"`
+	Error         *jsonrpc.Error      `json:"error,omitempty"`
+}
+
+// An ack is the result of a request that has no other one.
+type ack struct {
+	mcp.ResultBase
+	ResultType string `json:"resultType"`
+}
+
+// taskParams are the parameters of tasks/get and tasks/cancel.
+type taskParams struct {
+	mcp.ParamsBase
+	ID string `json:"taskId"`
+}
+
+func (p *taskParams) id() string {
+	if p == nil {
+		return ""
+	}
+	return p.ID
+}
+
+// taskAnswers are the parameters of tasks/update.
+type taskAnswers struct {
+	taskParams
+	Responses map[string]json.RawMessage `json:"inputResponses"`
+}
+
+func (p *taskAnswers) id() string {
+	if p == nil {
+		return ""
+	}
+	return p.ID
+}
+
+// addTasks adds the methods of the tasks extension, which the SDK does not have.
+func (s *Server) addTasks() error {
+	return errors.Join(
+		mcp.AddReceivingCustomMethod(s.sdk, "tasks/get", s.getTask),
+		mcp.AddReceivingCustomMethod(s.sdk, "tasks/cancel", s.cancelTask),
+		mcp.AddReceivingCustomMethod(s.sdk, "tasks/update", s.updateTask),
+	)
+}
+
+// task passes a request of the extension to its method, if it is admitted.
+func (s *Server) task(ctx context.Context, method string, c *client, id string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+	if err := admitTask(c, id, req.GetExtra()); err != nil {
+		return nil, err
+	}
+	r, err := next(ctx, method, req)
+	return result(r, err)
+}
+
+// admitTask checks what all methods of the extension require: that the client has declared it in this request, and that the header which
+// routes the request names the same task as the body.
+func admitTask(c *client, id string, extra *mcp.RequestExtra) error {
+	if !c.tasks {
+		return missingTasks("this method")
+	}
+	if extra == nil || extra.Header == nil || c.hasState {
+		return nil
+	}
+	if name := extra.Header.Get("Mcp-Name"); name != id {
+		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf("the header Mcp-Name is %q; want the taskId of the request", clean(name))}
+	}
+	return nil
+}
+
+// missingTasks returns the error for a client that has not declared the extension.
+func missingTasks(what string) error {
+	capabilities := &mcp.ClientCapabilities{}
+	capabilities.AddExtension(tasksExtension, nil)
+	data, err := json.Marshal(mcp.MissingRequiredClientCapabilityData{RequiredCapabilities: capabilities})
+	if err != nil {
+		return err
+	}
+	return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: what + " requires the extension " + tasksExtension, Data: data}
+}
+
+// taskOf returns the state of a call, without what only tasks/get returns.
+func taskOf(c *tooldv1.Call) *task {
+	t := &task{ResultType: "complete", ID: c.GetCallId(), Status: taskWorking, Created: c.GetCreatedAt().AsTime(), Poll: taskPoll.Milliseconds()}
+	t.Updated = latest(c.GetCreatedAt(), c.GetStartedAt(), c.GetSuspension().GetCreatedAt(), c.GetEndedAt())
+	switch c.GetStatus() {
+	case tooldv1.CallStatus_CALL_STATUS_SUSPENDED:
+		t.StatusMessage = clean(c.GetSuspension().GetMessage())
+	case tooldv1.CallStatus_CALL_STATUS_CANCELLED:
+		t.Status, t.StatusMessage = taskCancelled, c.GetResult().GetModelText()
+	case tooldv1.CallStatus_CALL_STATUS_SUCCEEDED, tooldv1.CallStatus_CALL_STATUS_FAILED:
+		t.Status = taskCompleted
+		if c.GetResult().GetError().GetCode() == tooldv1.ErrorCode_ERROR_CODE_INTERNAL {
+			t.Status = taskFailed
+		}
+	}
+	return t
+}
+
+func latest(times ...*timestamppb.Timestamp) time.Time {
+	var last time.Time
+	for _, t := range times {
+		if t != nil && t.AsTime().After(last) {
+			last = t.AsTime()
+		}
+	}
+	return last
+}
+
+// ownCall returns the call of a task. For everyone but the principal that started the call, there is no such task, even for an operator, who
+// sees the call.
+func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) {
+	principal, err := s.cfg.Authenticate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
+	if code := status.Code(err); err != nil && code != codes.NotFound && code != codes.InvalidArgument {
+		return nil, err
+	}
+	c := got.GetCall()
+	if err != nil || principal != Principal(c.GetNamespace(), c.GetCaller().GetSubject()) {
+		return nil, invalid("there is no task with this taskId")
+	}
+	return c, nil
+}
+
+// Principal returns the text that [Config.Authenticate] returns.
+func Principal(namespace, subject string) string { return namespace + "/" + subject }
+
+// startTask starts a call for a client with the extension, by a unary request: such a call continues without a watcher. It returns a task at once
+// if the tool says so, else nil. Then the caller follows the call, for at most taskAfter.
+func (s *Server) startTask(ctx context.Context, spec *tooldv1.CallSpec, atOnce bool) (*task, error) {
+	r, err := s.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(0)})
+	if err != nil || !atOnce || isUnknown(r.GetCall().GetToolDigest(), r.GetCall().GetResult()) {
+		return nil, err
+	}
+	return s.newTask(ctx, r.GetCall().GetCallId())
+}
+
+// limited returns the context in which a request waits for its call. It ends after taskAfter for a client that can get a task.
+func (c *client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !c.tasks {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, taskAfter)
+}
+
+// taskRule returns the value of metaTask of a tool. It is empty for an unknown tool.
+func (s *Server) taskRule(ctx context.Context, tool string) (string, error) {
+	got, err := s.tools.GetTool(ctx, &tooldv1.GetToolRequest{Tool: tool})
+	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument {
+		return "", nil
+	}
+	return got.GetTool().GetMetadata()[metaTask], err
+}
+
+// newTask returns the handle of a call that nobody has to watch. It first waits until the journal has the call.
+func (s *Server) newTask(ctx context.Context, id string) (*task, error) {
+	for ctx.Err() == nil {
+		got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
+		if err != nil {
+			return nil, err
+		}
+		if !got.GetCall().GetNotStored() {
+			t := taskOf(got.GetCall())
+			t.ResultType = "task"
+			return t, nil
+		}
+		sleep(ctx, storePoll)
+	}
+	return nil, ctx.Err()
+}
+
+func (s *Server) getTask(ctx context.Context, session *mcp.ServerSession, p *taskParams) (*task, error) {
+	c := clientOf(&mcp.ServerRequest[*taskParams]{Session: session, Params: p})
+	is, err := s.ownCall(ctx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	t := taskOf(is)
+	switch t.Status {
+	case taskCompleted:
+		t.Result = s.finished(ctx, c, &state{id: t.ID, result: is.GetResult()})
+	case taskFailed:
+		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: is.GetResult().GetModelText()}
+	case taskWorking:
+		if t.Input = s.taskQuestions(c, is.GetSuspension()); t.Input != nil {
+			t.Status = taskInput
+		}
+	}
+	return t, nil
+}
+
+// cancelTask asks the call to end. It also succeeds if the call has ended.
+func (s *Server) cancelTask(ctx context.Context, _ *mcp.ServerSession, p *taskParams) (*ack, error) {
+	if _, err := s.ownCall(ctx, p.ID); err != nil {
+		return nil, err
+	}
+	_, err := s.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: p.ID, Reason: "the MCP client cancelled the task"})
+	return &ack{ResultType: "complete"}, err
+}
