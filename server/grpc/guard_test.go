@@ -112,7 +112,7 @@ func TestT119GuestsAreFew(t *testing.T) {
 			t.Fatal("more guests than there may be stay")
 		}
 	}
-	_, err := tooldv1.NewAdminServiceClient(connect(t, w.tcp, tokenOf("alice"))).GetInfo(within(t), &tooldv1.GetInfoRequest{})
+	_, err := tooldv1.NewAdminServiceClient(dial(t, w.tcp, tokenOf("alice"))).GetInfo(within(t), &tooldv1.GetInfoRequest{})
 	must(t, err)
 }
 
@@ -122,7 +122,7 @@ func TestT119FirstStreamsOfAClient(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, options{})
-			c := tooldv1.NewCallServiceClient(connect(t, w.tcp, tokenOf("alice")))
+			c := tooldv1.NewCallServiceClient(dial(t, w.tcp, tokenOf("alice")))
 			arguments := `{"text":"` + strings.Repeat("x", size) + `"}`
 			var all sync.WaitGroup
 			for range 2 * grpcserver.GuestStreams {

@@ -56,7 +56,7 @@ func TestT72Limits(t *testing.T) {
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	})
 	t.Run("metadata of 1 MiB", func(t *testing.T) {
-		c := connect(t, w.tcp, tokenOf("alice")) // Use a separate connection, because the server closes it.
+		c := dial(t, w.tcp, tokenOf("alice")) // Use a separate connection, because the server closes it.
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-much", strings.Repeat("x", 1<<20))
 		if _, err := tooldv1.NewAdminServiceClient(c).GetInfo(ctx, &tooldv1.GetInfoRequest{}); err == nil {
 			t.Error("was taken")
@@ -64,7 +64,7 @@ func TestT72Limits(t *testing.T) {
 		served(t)
 	})
 	t.Run("10,000 streams", func(t *testing.T) {
-		c := tooldv1.NewCallServiceClient(connect(t, w.tcp, tokenOf("vera")))
+		c := tooldv1.NewCallServiceClient(dial(t, w.tcp, tokenOf("vera")))
 		flood, stop := context.WithCancel(context.Background())
 		var streams sync.WaitGroup
 		for range 10_000 {
@@ -84,7 +84,7 @@ func TestT72Limits(t *testing.T) {
 		served(t)
 	})
 	t.Run("streams that are reset at once", func(t *testing.T) {
-		c := tooldv1.NewCallServiceClient(connect(t, w.tcp, tokenOf("vera")))
+		c := tooldv1.NewCallServiceClient(dial(t, w.tcp, tokenOf("vera")))
 		for range 5000 {
 			ctx, cancel := context.WithCancel(context.Background())
 			if _, err := c.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}); err != nil {
@@ -124,7 +124,7 @@ func continuationFlood(t *testing.T, address string) {
 	t.Error("32 MB of headers were read")
 }
 
-func connect(t *testing.T, address, token string) *grpc.ClientConn {
+func dial(t *testing.T, address, token string) *grpc.ClientConn {
 	t.Helper()
 	c, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(token)))
 	must(t, err)
