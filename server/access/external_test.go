@@ -11,7 +11,6 @@ import (
 	"errors"
 	"math/big"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,7 +22,7 @@ import (
 )
 
 // certificate returns a self-signed certificate. The chain does not matter here: endpoints pass only certificates that TLS verified.
-func certificate(t *testing.T, subject pkix.RDNSequence, uris ...string) *x509.Certificate {
+func certificate(t testing.TB, subject pkix.RDNSequence, uris ...string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -165,8 +164,8 @@ func (i *issuerOf) Verify(_ context.Context, text string) (tool.Principal, time.
 	return tool.Principal{Namespace: "default", Subject: subject, Roles: i.roles}, time.Now().Add(20 * time.Minute), nil
 }
 
-func (i *issuerOf) MayGrant(namespace string, roles []string) bool {
-	return namespace == "default" && slices.ContainsFunc(i.roles, func(r string) bool { return slices.Contains(roles, r) })
+func (i *issuerOf) MayGrant(namespace string, who *tool.Approvers) bool {
+	return namespace == "default" && who.Admit(tool.Principal{Roles: i.roles})
 }
 
 // A verified token is remembered for five minutes, and a refused one is not. Replacing the External ends the streams of its principals.
@@ -232,9 +231,10 @@ func TestVerifiedTokens(t *testing.T) {
 func TestApproversNobodyListed(t *testing.T) {
 	a, err := access.NewAuth(nil, []access.Peer{{UID: 1, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"approver"}}}})
 	must(t, err)
-	can := func(count int, not ...string) bool {
-		return a.CanApprove("default", []string{"approver"}, count, not...)
+	in := func(namespace, role string, count int, not ...string) bool {
+		return a.CanApprove(namespace, &tool.Approvers{Roles: []string{role}, Count: count}, not...)
 	}
+	can := func(count int, not ...string) bool { return in("default", "approver", count, not...) }
 	if can(2) || can(1, "local") {
 		t.Error("there is one person only")
 	}
@@ -243,11 +243,33 @@ func TestApproversNobodyListed(t *testing.T) {
 		t.Error("a rule with a fixed subject is not one person")
 	}
 	a.SetExternal(newExternal(t, nil, rule("spiffe://a/*", "", "approver")))
-	if !can(10, "local") || a.CanApprove("other", []string{"approver"}, 1) || a.CanApprove("default", []string{"operator"}, 1) {
+	if !can(10, "local") || in("other", "approver", 1) || in("default", "operator", 1) {
 		t.Error("a rule for many certificates is not any number of people in its namespace with its role")
 	}
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"approver"}}))
-	if !can(10, "local") || a.CanApprove("other", []string{"approver"}, 1) {
+	if !can(10, "local") || in("other", "approver", 1) {
 		t.Error("an issuer is not any number of people in its namespace")
+	}
+}
+
+func BenchmarkIdentify(b *testing.B) {
+	a, err := access.NewAuth([]access.Token{configured("default", "vera", time.Time{}, "viewer")}, nil)
+	must(b, err)
+	e, err := access.NewExternal(&issuerOf{roles: []string{"caller"}}, []access.CertificateRule{rule("CN=ci", "", "caller")})
+	must(b, err)
+	a.SetExternal(e)
+	for name, c := range map[string]access.Credential{
+		"token":       {Authorization: []string{"Bearer " + textOf("vera")}},
+		"jwt":         {Authorization: []string{"Bearer alice.x." + strings.Repeat("y", 700)}},
+		"certificate": {Certificate: certificate(b, named("CN=ci"))},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := a.Identify(b.Context(), c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
