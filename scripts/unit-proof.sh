@@ -2,9 +2,9 @@
 # unit-proof.sh <root> boots the Debian system in a directory, in which the package toold is installed, with systemd as process 1. It checks that
 # the service starts, and that its hardening leaves commands all of their isolation. It needs root.
 set -euo pipefail
+root=$(realpath "$1")
 cd "$(dirname "$0")/.."
 
-root=$1
 [[ -e $root/lib/systemd/systemd && -e $root/usr/bin/toold ]] || { echo "$root: want a Debian system with systemd and the package toold" >&2; exit 1; }
 scripts/need.sh systemd-nspawn=systemd-container
 
