@@ -14,9 +14,9 @@ export const model: LanguageModel = {
     const results = prompt.slice(at).flatMap(m => (m.role === 'tool' ? (m.content as any[]) : [])).filter(p => p.type === 'tool-result');
     const calls = prompt.slice(at).flatMap(m => (m.role === 'assistant' ? (m.content as any[]) : [])).filter(p => p.type === 'tool-call');
     if (String(results.map(p => p.toolCallId)) !== String(calls.map(p => p.toolCallId))) throw new Error('each call needs one result');
-    const [, toolName, input] = said.match(/^use (\w+) (.*)$/) ?? [], last = results.at(-1)?.output;
-    const call = results.length === 0 && tools?.some(t => t.name === toolName);
-    const text = call ? `I use ${toolName}.` : last ? `${toolName} answered: ${typeof last.value === 'string' ? last.value : JSON.stringify(last.value ?? last.reason)}` : 'There is no such tool.';
+    const [, toolName, input] = said.match(/^use (\w+) (.*)$/) ?? [], output = results.at(-1)?.output;
+    const value = output?.value ?? output?.reason, call = results.length === 0 && tools?.some(t => t.name === toolName);
+    const text = call ? `I use ${toolName}.` : output ? `${toolName} answered: ${typeof value === 'string' ? value : JSON.stringify(value)}` : 'There is no such tool.';
     const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } } as any, unified = call ? 'tool-calls' : 'stop';
     const parts: any[] = [
       { type: 'stream-start', warnings: [] },

@@ -5,7 +5,7 @@ import {
   createUIMessageStreamResponse,
   toUIMessageStream,
 } from 'ai';
-import { model } from '../model';
+import { model } from './model';
 
 export async function POST(req: Request) {
   const { messages }: { messages: UIMessage[] } = await req.json();

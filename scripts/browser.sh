@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# browser.sh tests frontends in Debian's Chromium with a real daemon: test/browser. The packages are pinned. It installs them again when a lock
+# file has changed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/need.sh node=nodejs npm chromium protoc=protobuf-compiler /usr/include/google/protobuf/duration.proto=libprotobuf-dev
+sdk/typescript/build.sh
+CGO_ENABLED=0 go build -tags=grpcnotrace -trimpath -o bin/toold ./cmd/toold
+
+# fetch installs the packages of a folder.
+fetch() {
+	cmp -s "$1/package-lock.json" "$1/node_modules/.fetched" && return
+	npm --prefix "$1" ci --loglevel=error
+	cp "$1/package-lock.json" "$1/node_modules/.fetched"
+}
+
+for folder in examples/chat test/browser; do
+	fetch $folder
+	$folder/node_modules/.bin/tsc -p $folder
+done
+npm --prefix examples/chat run --silent build
+# The tests need Node 22, which comes with the packages.
+TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=120000 test/browser/*.test.ts

@@ -1,0 +1,78 @@
+/** A daemon with HTTP for the tests. TOOLD is the path of the program. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after } from "node:test";
+import { Client, Worker } from "toold";
+
+export const tokens = { app: "the-token-of-the-app---", person: "the-token-of-the-person", worker: "the-token-of-the-worker" };
+const hash = (token: string) => "sha256:" + createHash("sha256").update(token).digest("hex");
+
+/** Returns the first line that a program prints. */
+export async function line(program: ChildProcess): Promise<string> {
+  for await (const text of createInterface(program.stdout!)) return text;
+  throw new Error("the program printed nothing");
+}
+
+/** Starts a daemon that asks a person before it deploys. It ends after the tests. */
+export async function start() {
+  const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
+  mkdirSync(join(home, "workspace"));
+  writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n");
+  writeFileSync(join(home, "toold.yaml"), `
+listen: {tcp: "127.0.0.1:0", unix: "${join(home, "socket")}", http: "127.0.0.1:0"}
+log: {level: warn}
+rules: "${join(home, "rules.yaml")}"
+auth:
+  tokens:
+    - {name: app, roles: [caller], hash: "${hash(tokens.app)}"}
+    - {name: person, roles: [approver, viewer], hash: "${hash(tokens.person)}"}
+    - {name: worker, roles: [worker], hash: "${hash(tokens.worker)}"}
+`);
+  const daemon = spawn(process.env.TOOLD!, ["serve", "--config", "toold.yaml", "--data", "data", "--workspace", "workspace"], { cwd: home, stdio: ["ignore", "pipe", "inherit"] });
+  const { http, tcp } = JSON.parse(await line(daemon)) as { http: string; tcp: string };
+  const app = new Client(tcp, { token: tokens.app }), person = new Client(tcp, { token: tokens.person });
+  after(async () => {
+    app.close();
+    person.close();
+    daemon.kill();
+    await once(daemon, "exit");
+    rmSync(home, { recursive: true });
+  });
+  return { http, tcp, app, person };
+}
+
+/** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. */
+export async function tools(address: string, app: Client) {
+  const steps: (() => void)[] = [], deployed: string[] = [];
+  const worker = new Worker({ pool: "tools", address, token: tokens.worker });
+  const schema = (properties: object) => ({ type: "object", properties, additionalProperties: false });
+  worker.tool<{ count: bigint }>({ id: "steps", description: "Makes steps.", parameters: schema({ count: { type: "integer" } }), readOnly: true, observe: true }, async (call, { count }) => {
+    for (let i = 1; i <= Number(count); i++) {
+      await new Promise<void>((resolve) => steps.push(resolve));
+      call.progress(i / Number(count), `step ${i}`);
+      call.output(`step ${i}\n`);
+      await call.flushed();
+    }
+    return { steps: Number(count) };
+  });
+  worker.tool<{ target: string }>({ id: "deploy", description: "Deploys.", parameters: schema({ target: { type: "string" } }) }, (call, { target }) => {
+    deployed.push(target);
+    return `Deployed to ${target}.`;
+  });
+  const ended = worker.run();
+  after(async () => {
+    worker.stop();
+    await ended;
+  });
+  for (const toolset = await app.toolset("ai-sdk"); !toolset.tools.deploy; await toolset.refresh()) await new Promise((resolve) => setTimeout(resolve, 20));
+  const next = async () => {
+    while (steps.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    steps.shift()!();
+  };
+  return { next, deployed };
+}
