@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -17,7 +19,11 @@ const (
 	metaThread = "toold/threadId"
 )
 
-// callTool makes one call of toold and returns its result, or what the call waits for.
+// maxQuestions bounds how often a client with a session is asked in one request.
+const maxQuestions = 20
+
+// callTool makes one call of toold and returns its result, or what the call waits for. A request with a requestState continues the call of an
+// earlier request.
 func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	if req.Params.Name == waitTool {
 		return s.waitTool(ctx, req)
@@ -26,7 +32,10 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	if err != nil {
 		return nil, err
 	}
-	c, st := clientOf(req), &state{id: spec.GetCallId()}
+	c := clientOf(req)
+	if text := req.Params.RequestState; text != "" {
+		return s.continueCall(ctx, c, req, spec, text)
+	}
 	rule, err := s.taskRule(ctx, spec.GetTool())
 	switch {
 	case err != nil:
@@ -38,13 +47,12 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	case rule == taskRequired:
 		return nil, missingTasks("the tool " + spec.GetTool())
 	}
+	st, report := &state{id: spec.GetCallId()}, c.progress(ctx, req.Params.GetProgressToken())
 	limited, stop := c.limited(ctx)
 	defer stop()
-	err = s.follow(limited, st, c.progress(ctx, req.Params.GetProgressToken()), func(ctx context.Context, cursor string) (frames, error) {
-		return framesOf(s.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor}))
-	})
+	err = s.execute(limited, st, spec, report)
 	if ctx.Err() != nil {
-		s.cancelled(ctx, st.id)
+		s.cancelled(ctx, st)
 	}
 	switch {
 	case err != nil && limited.Err() == nil:
@@ -54,7 +62,39 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	case c.tasks && st.result == nil:
 		return result(s.newTask(ctx, st.id))
 	}
-	return s.outcome(ctx, c, st)
+	return s.outcome(ctx, c, st, report)
+}
+
+// continueCall applies the answers of a request to the call of an earlier request. The daemon attaches to that call only if principal, tool,
+// arguments, run and thread are the same.
+func (s *Server) continueCall(ctx context.Context, c *client, req *mcp.CallToolRequest, spec *tooldv1.CallSpec, text string) (mcp.Result, error) {
+	id, suspension, err := s.retried(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	spec.CallId = id
+	st, report := &state{id: id}, c.progress(ctx, req.Params.GetProgressToken())
+	err = s.execute(ctx, st, spec, report)
+	if ctx.Err() != nil {
+		s.cancelled(ctx, st)
+	}
+	if status.Code(err) == codes.AlreadyExists {
+		return nil, errState
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.answered(ctx, c, st, suspension, req.Params.InputResponses, report); err != nil {
+		return nil, err
+	}
+	return s.outcome(ctx, c, st, report)
+}
+
+// execute starts a call, or attaches to it, and follows it.
+func (s *Server) execute(ctx context.Context, st *state, spec *tooldv1.CallSpec, report func(*tooldv1.Progress)) error {
+	return s.follow(ctx, st, report, func(ctx context.Context, cursor string) (frames, error) {
+		return framesOf(s.calls.ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec, Cursor: cursor}))
+	})
 }
 
 // specOf returns the call that a request asks for.
@@ -82,8 +122,27 @@ func specOf(p *mcp.CallToolParamsRaw) (*tooldv1.CallSpec, error) {
 	return spec, nil
 }
 
-// outcome returns the result of a call, or a result that says what the call waits for.
-func (s *Server) outcome(ctx context.Context, c *client, st *state) (mcp.Result, error) {
+// outcome returns the result of a call. If the call waits for an answer that its client may give, it asks the client. Otherwise the result
+// says what the call waits for.
+func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) (mcp.Result, error) {
+	for range maxQuestions {
+		questions, err := s.questionsOf(ctx, c, st.id, st.suspension)
+		if err != nil {
+			return nil, err
+		}
+		if questions == nil {
+			break
+		}
+		questions = withProblem(questions, st.problem)
+		if !c.hasState {
+			return ask(st, questions), nil
+		}
+		if ok, err := s.elicit(ctx, st, questions, report, c.session); err != nil {
+			return nil, err
+		} else if !ok {
+			break
+		}
+	}
 	if st.result != nil {
 		return s.finished(ctx, c, st), nil
 	}

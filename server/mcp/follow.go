@@ -20,15 +20,15 @@ type state struct {
 	isUnknown  bool // no tool has this name
 	result     *tooldv1.ToolResult
 	suspension *tooldv1.Suspension
-
-	cursor  string
-	closing bool
+	problem    string // why the daemon refused the last answer to the question
+	cursor     string
+	// stop is nil, unless the request only waits for the call: then it ends the stream, which does not end by itself when the call waits.
+	stop func() bool
 }
 
 // take updates the state.
 func (st *state) take(f *tooldv1.Frame, progress func(*tooldv1.Progress)) {
 	st.cursor = cmp.Or(f.GetCursor(), st.cursor)
-	st.closing = f.GetClosing() != nil
 	if c := f.GetSnapshot(); c != nil {
 		st.id, st.tool, st.result, st.suspension = c.GetCallId(), c.GetTool(), c.GetResult(), c.GetSuspension()
 		st.isUnknown = isUnknown(c.GetToolDigest(), c.GetResult())
@@ -124,16 +124,19 @@ func read(ctx context.Context, st *state, progress func(*tooldv1.Progress), open
 			return err
 		}
 		st.take(f, progress)
+		if st.suspension != nil && st.stop != nil && st.stop() {
+			return nil
+		}
 	}
 }
 
-// cancelled cancels the call if the client cancelled its request. A connection that ends for another reason does not cancel the call: the
+// cancelled cancels the call if the client cancelled the request that made it. A connection that ends for another reason does not cancel the call: the
 // call continues for its linger time, as after any other lost connection.
-func (s *Server) cancelled(ctx context.Context, id string) {
-	if !errors.Is(context.Cause(ctx), context.Canceled) {
+func (s *Server) cancelled(ctx context.Context, st *state) {
+	if st.stop != nil || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer cancel()
-	_, _ = s.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: id, Reason: "the MCP client cancelled its request"}) // Nobody waits for an answer.
+	_, _ = s.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: st.id, Reason: "the MCP client cancelled its request"}) // Nobody waits for an answer.
 }

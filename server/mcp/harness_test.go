@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ type world struct {
 	conn *grpc.ClientConn
 	stop func()
 
+	booked  atomic.Int32
 	started chan string // ids of the calls of the tool hold, when they begin
 }
 
@@ -195,6 +197,7 @@ func (w *world) testTools() []tool.Tool {
 			return nil, context.Cause(ctx)
 		}),
 		tool.Func(d("mixed", reading), mixed),
+		tool.Func(d("book", tool.Effects{}), w.book),
 		tool.Func(d("secret", tool.Effects{}), nothing), tool.Func(d("launch", tool.Effects{}), nothing),
 		tool.Func(d("transfer", tool.Effects{}), nothing), tool.Func(d("deploy", tool.Effects{}), nothing),
 	}
@@ -202,6 +205,22 @@ func (w *world) testTools() []tool.Tool {
 
 func nothing(context.Context, *tool.Call) (*tool.Result, error) {
 	return &tool.Result{Status: tool.StatusSuccess, Message: "done"}, nil
+}
+
+// book asks for a name, then for the details, and counts how often it finishes.
+func (w *world) book(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	switch {
+	case c.Resume == nil:
+		return tool.SuspendedWith(tool.Ticket{Action: "input", Message: "Your name?\u202e", ResponseSchema: json.RawMessage(`{"type":"string","minLength":2,"pattern":"^[A-Z]"}`)}), nil
+	case len(c.Checkpoint) == 0:
+		if err := c.SaveCheckpoint([]byte(c.Resume.Result)); err != nil {
+			return nil, err
+		}
+		return tool.SuspendedWith(tool.Ticket{Action: "input", Message: "Details?", ResponseSchema: json.RawMessage(
+			`{"type":"object","properties":{"seats":{"type":"integer","minimum":1},"class":{"enum":["first","second"]}},"required":["seats"],"additionalProperties":false}`)}), nil
+	}
+	w.booked.Add(1)
+	return &tool.Result{Status: tool.StatusSuccess, Message: string(c.Checkpoint) + " " + c.Resume.Result}, nil
 }
 
 // mixed returns a piece of each kind.

@@ -6,116 +6,182 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// soleKey is the key of the only question of a ticket, and the name of its field if the answer is not an object.
-const soleKey = "answer"
+// approval is the action of questions whether a call may run.
+const approval = "approval"
 
-// A form is a question of a ticket.
-type form struct {
-	message string
-	schema  json.RawMessage // of an object with fields that a form may have
-	isBare  bool            // the answer is not the object but its only field
+// An inputRequired is the result of a call that asks the client questions, in the protocol without sessions.
+type inputRequired struct {
+	mcp.ResultBase
+	ResultType    string              `json:"resultType"`
+	InputRequests mcp.InputRequestMap `json:"inputRequests"`
+	RequestState  string              `json:"requestState"`
 }
 
-// schema has the members of a JSON Schema that decide whether a form can show it.
-type schema struct {
-	Type        string                     `json:"type"`
-	Title       string                     `json:"title"`
-	Description string                     `json:"description"`
-	Properties  map[string]json.RawMessage `json:"properties"`
-	Items       *schema                    `json:"items"`
-	Enum        []any                      `json:"enum"`
-	OneOf       []any                      `json:"oneOf"`
-	AnyOf       []any                      `json:"anyOf"`
+// ask returns the questions of a call as the result of its request.
+func ask(st *state, questions mcp.InputRequestMap) *inputRequired {
+	out := &inputRequired{ResultType: "input_required", InputRequests: questions, RequestState: requestState(st.id, st.suspension.GetSuspensionId())}
+	out.Meta = mcp.Meta{metaCall: st.id}
+	return out
 }
 
-func parseSchema(text json.RawMessage) schema {
-	var s schema
-	if json.Unmarshal(text, &s) != nil {
-		return schema{} // no form shows it
+// questionsOf returns the questions of a suspension, or nil if the client gets none: it shows no forms, or another person has to answer. The
+// keys begin with the id of the suspension, so an answer never counts for a question of another round.
+func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
+	if q == nil || !c.form || q.GetAction() == "frontend" {
+		return nil, nil
 	}
-	return s
-}
-
-// isField reports whether a field of a form may have the schema.
-func (s *schema) isField() bool {
-	switch s.Type {
-	case "string", "number", "integer", "boolean":
-		return true
-	case "array":
-		return s.Items != nil && len(s.Items.Enum)+len(s.Items.AnyOf)+len(s.Items.OneOf) > 0
-	}
-	return false
-}
-
-// isForm reports whether a form can ask for an object of the schema.
-func (s *schema) isForm() bool {
-	if s.Type != "object" {
-		return false
-	}
-	for _, text := range s.Properties {
-		if field := parseSchema(text); !field.isField() {
-			return false
+	if q.GetApprovers() != nil || q.GetAction() == approval {
+		if ok, err := s.mayApprove(ctx, id, q); err != nil || !ok {
+			return nil, err
 		}
 	}
-	return true
+	all := mcp.InputRequestMap{}
+	for key, f := range ticketOf(q).forms {
+		all[keyOf(q, key)] = &mcp.ElicitParams{Mode: "form", Message: f.message, RequestedSchema: f.schema}
+	}
+	return all, nil
 }
 
-// A ticket has the questions of a suspension. If it has parts, the answer to it is an object with the answer to each question, by key.
-type ticket struct {
-	forms    map[string]form
-	hasParts bool
+func keyOf(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
+
+// mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
+func (s *Server) mayApprove(ctx context.Context, id string, q *tooldv1.Suspension) (bool, error) {
+	a := q.GetApprovers()
+	if !s.cfg.Approvals || a.GetDistinctFromCaller() || a.GetCount() > 1 || len(q.GetPending().GetArguments()) > maxShown {
+		return false, nil
+	}
+	if a == nil {
+		return true, nil
+	}
+	got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
+	if err != nil {
+		return false, err
+	}
+	roles := a.GetRoles()
+	if len(roles) == 0 {
+		roles = []tooldv1.Role{tooldv1.Role_ROLE_APPROVER}
+	}
+	caller := got.GetCall().GetCaller()
+	return haveOne(roles, caller.GetRoles()) && (len(a.GetGroups()) == 0 || haveOne(a.GetGroups(), caller.GetGroups())), nil
 }
 
-// ticketOf returns the questions of a suspension. It asks several questions if each property of the answer is an object: then there is a form for
-// each property. Without forms, forms cannot ask for the answer.
-func ticketOf(q *tooldv1.Suspension) *ticket {
-	message, text := clean(q.GetMessage()), json.RawMessage(q.GetResponseSchema())
-	if len(text) == 0 {
-		text = json.RawMessage(`{"type":"object","properties":{}}`)
+// haveOne reports whether two lists have a common element.
+func haveOne[T comparable](a, b []T) bool {
+	return slices.ContainsFunc(a, func(v T) bool { return slices.Contains(b, v) })
+}
+
+// messageOf returns the text of a question. An approval also shows what would run.
+func messageOf(q *tooldv1.Suspension) string {
+	text := clean(q.GetMessage())
+	if q.GetApprovers() != nil || q.GetAction() == approval {
+		text += fmt.Sprintf("\n\nTool: %s\nArguments: %s", q.GetPending().GetName(), clean(q.GetPending().GetArguments()))
 	}
-	whole := parseSchema(text)
-	switch {
-	case whole.isForm():
-		return &ticket{forms: map[string]form{soleKey: {message: message, schema: text}}}
-	case whole.isField():
-		bare := fmt.Appendf(nil, `{"type":"object","properties":{%q:%s},"required":[%q]}`, soleKey, text, soleKey)
-		return &ticket{forms: map[string]form{soleKey: {message: message, schema: bare, isBare: true}}}
-	}
-	t := &ticket{forms: map[string]form{}, hasParts: true}
-	for key, text := range whole.Properties {
-		part := parseSchema(text)
-		if !part.isForm() {
-			return &ticket{}
+	return text
+}
+
+// withProblem adds to the questions why the last answer was refused.
+func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequestMap {
+	for _, q := range questions {
+		if p, ok := q.(*mcp.ElicitParams); ok && problem != "" {
+			p.Message = "The last answer was refused: " + clean(problem) + "\n\n" + p.Message
 		}
-		f := form{message: message, schema: text}
-		if part.Description != "" {
-			f.message += "\n" + clean(part.Description)
-		}
-		t.forms[key] = f
 	}
-	return t
+	return questions
 }
 
-// questionsOf returns the questions of a suspension as input requests, or nil if the client gets none: it shows no forms, or forms cannot ask, or
-// another person has to answer.
-func (s *Server) questionsOf(c *client, q *tooldv1.Suspension) mcp.InputRequestMap {
-	if q == nil || !c.form || q.GetApprovers() != nil {
+// elicit asks a client with a session each question, and applies its answers. It reports whether there was an answer to all.
+func (s *Server) elicit(ctx context.Context, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress), session *mcp.ServerSession) (bool, error) {
+	answers := mcp.InputResponseMap{}
+	for _, key := range slices.Sorted(maps.Keys(questions)) {
+		params, _ := questions[key].(*mcp.ElicitParams) // All questions are forms.
+		answer, err := session.Elicit(ctx, params)
+		if ctx.Err() != nil {
+			s.cancelled(ctx, st)
+			return false, ctx.Err()
+		}
+		if err != nil || answer.Action == "cancel" { // A client that fails, or whose user closes the form, has not answered.
+			return false, nil //nolint:nilerr // the result says that the question is open
+		}
+		answers[key] = answer
+	}
+	return true, s.answer(ctx, st, answers, report)
+}
+
+// answer applies the answers to the open suspension of a call, and follows the call. If an answer is missing, or a person closed a form, the
+// suspension stays open. It also stays open if the daemon refuses the answers; then st.problem says why.
+func (s *Server) answer(ctx context.Context, st *state, responses mcp.InputResponseMap, report func(*tooldv1.Progress)) error {
+	q, answers := st.suspension, map[string]json.RawMessage{}
+	for key := range ticketOf(q).forms {
+		is, ok := responses[keyOf(q, key)].(*mcp.ElicitResult)
+		if !ok {
+			return nil
+		}
+		text, err := json.Marshal(is)
+		if err != nil {
+			return err
+		}
+		answers[key] = text
+	}
+	d, err := decisionOf(q, answers)
+	if err != nil {
+		st.problem = err.Error()
+		return nil //nolint:nilerr // the client is asked again
+	}
+	if d == nil {
 		return nil
 	}
-	var all mcp.InputRequestMap
-	for key, f := range ticketOf(q).forms {
-		if all == nil {
-			all = mcp.InputRequestMap{}
-		}
-		all[key] = &mcp.ElicitParams{Mode: "form", Message: f.message, RequestedSchema: f.schema}
+	return s.resume(ctx, st, d, report)
+}
+
+// resume applies a decision and follows the call.
+func (s *Server) resume(ctx context.Context, st *state, d *tooldv1.Decision, report func(*tooldv1.Progress)) error {
+	suspension := st.suspension.GetSuspensionId()
+	st.problem, st.cursor = "", ""
+	err := s.follow(ctx, st, report, func(ctx context.Context, cursor string) (frames, error) {
+		return framesOf(s.calls.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: suspension, CallId: st.id, Decision: d, Cursor: cursor}))
+	})
+	if ctx.Err() != nil {
+		s.cancelled(ctx, st)
 	}
-	return all
+	switch status.Code(err) {
+	case codes.InvalidArgument:
+		st.problem = problemOf(err)
+		return nil
+	case codes.FailedPrecondition: // Another person has answered, or the question has expired.
+		return s.refresh(ctx, st)
+	}
+	return err
+}
+
+func problemOf(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if bad, ok := d.(*errdetails.BadRequest); ok {
+			return violations(bad)
+		}
+	}
+	return status.Convert(err).Message()
+}
+
+// refresh reads the state of a call.
+func (s *Server) refresh(ctx context.Context, st *state) error {
+	got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: st.id})
+	if err != nil {
+		return err
+	}
+	st.take(&tooldv1.Frame{Control: &tooldv1.Frame_Snapshot{Snapshot: got.GetCall()}}, func(*tooldv1.Progress) {})
+	return nil
 }
 
 // An elicited is a client's answer to a question.
@@ -125,10 +191,10 @@ type elicited struct {
 }
 
 // decisionOf returns the decision that the answers to all questions of a suspension make. It returns nil if the person dismissed a question:
-// then the suspension stays open.
+// then the suspension stays open. The same answers always make the same decision, so a repeated request is applied once.
 func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*tooldv1.Decision, error) {
 	t, parts := ticketOf(q), map[string]json.RawMessage{}
-	d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME}
+	d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}
 	for key, f := range t.forms {
 		var a elicited
 		if err := json.Unmarshal(answers[key], &a); err != nil {
@@ -136,7 +202,7 @@ func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*too
 		}
 		switch a.Action {
 		case "accept":
-			content, err := f.content(a)
+			content, err := f.content(a.Content)
 			if err != nil {
 				return nil, invalid(fmt.Sprintf("the answer to %s: %v", key, err))
 			}
@@ -149,7 +215,7 @@ func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*too
 			return nil, invalid(fmt.Sprintf("the answer to %s has the action %q; want accept, decline or cancel", key, clean(a.Action)))
 		}
 	}
-	if d.Action == tooldv1.DecisionAction_DECISION_ACTION_RESUME {
+	if d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_RESUME {
 		d.Result = string(parts[soleKey])
 		if t.hasParts {
 			whole, err := json.Marshal(parts)
@@ -159,26 +225,8 @@ func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*too
 			d.Result = string(whole)
 		}
 	}
-	d.DecisionId = hashed(q.GetSuspensionId() + d.GetAction().String() + d.GetResult()) // The same answer again is the same decision.
+	d.DecisionId = hashed(q.GetSuspensionId() + d.GetAction().String() + d.GetResult())
 	return d, nil
-}
-
-// content returns the JSON of an accepted answer.
-func (f *form) content(a elicited) (json.RawMessage, error) {
-	if len(a.Content) == 0 {
-		a.Content = json.RawMessage(`{}`)
-	}
-	if !f.isBare {
-		return a.Content, nil
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(a.Content, &fields); err != nil {
-		return nil, err
-	}
-	if fields[soleKey] == nil {
-		return nil, fmt.Errorf("the field %s is required", soleKey)
-	}
-	return fields[soleKey], nil
 }
 
 // decide applies a decision. It returns when the journal has it.
@@ -193,4 +241,43 @@ func (s *Server) decide(ctx context.Context, id string, q *tooldv1.Suspension, d
 		return nil
 	}
 	return err
+}
+
+// requestState names the call and the suspension that a result asks about. It grants nothing: the request that brings it back has to be a
+// request of the same principal for the same call, which the journal knows, and the suspension id is known to nobody else.
+func requestState(call, suspension string) string { return call + "." + suspension }
+
+// retried returns the call that an earlier request made, and the suspension that this request answers. It refuses a state that no result of a
+// call of the principal had.
+func (s *Server) retried(ctx context.Context, text string) (call, suspension string, err error) {
+	call, suspension, ok := strings.Cut(text, ".")
+	if !ok || call == "" || suspension == "" {
+		return "", "", errState
+	}
+	got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: call})
+	if code := status.Code(err); code == codes.NotFound || code == codes.InvalidArgument || code == codes.FailedPrecondition {
+		return "", "", errState
+	}
+	if err != nil {
+		return "", "", err
+	}
+	isOne := func(d *tooldv1.Decision) bool { return d.GetSuspensionId() == suspension }
+	if got.GetCall().GetSuspension().GetSuspensionId() != suspension && !slices.ContainsFunc(got.GetCall().GetDecisions(), isOne) {
+		return "", "", errState
+	}
+	return call, suspension, nil
+}
+
+var errState = invalid("requestState is not the one that a result of this call had")
+
+// answered applies the answers of a request to the suspension that its state names, if that one is still open and offered to the client.
+func (s *Server) answered(ctx context.Context, c *client, st *state, suspension string, responses mcp.InputResponseMap, report func(*tooldv1.Progress)) error {
+	if suspension == "" || st.suspension.GetSuspensionId() != suspension {
+		return nil
+	}
+	questions, err := s.questionsOf(ctx, c, st.id, st.suspension)
+	if err != nil || questions == nil {
+		return err
+	}
+	return s.answer(ctx, st, responses, report)
 }

@@ -73,23 +73,18 @@ func (p *partial) drop(suspension string) {
 	p.order = slices.DeleteFunc(p.order, func(s string) bool { return s == suspension })
 }
 
-// taskQuestions returns the questions of a ticket that have no answer yet. Their keys begin with the id of the suspension, because the keys of
-// a task must be unique for its life. It returns nil if the ticket is not offered to the client.
-func (s *Server) taskQuestions(c *client, q *tooldv1.Suspension) mcp.InputRequestMap {
-	all := s.questionsOf(c, q)
-	if all == nil {
-		return nil
+// taskQuestions returns the questions of a ticket that have no answer yet. Their keys are unique for the life of the task, because they begin
+// with the id of the suspension. It returns nil if the ticket is not offered to the client.
+func (s *Server) taskQuestions(ctx context.Context, c *client, id string, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
+	all, err := s.questionsOf(ctx, c, id, q)
+	if err != nil || all == nil {
+		return nil, err
 	}
-	open, answered := mcp.InputRequestMap{}, s.partial.of(q.GetSuspensionId())
-	for key, question := range all {
-		if answered[key] == nil {
-			open[taskKey(q, key)] = question
-		}
+	for key := range s.partial.of(q.GetSuspensionId()) {
+		delete(all, keyOf(q, key))
 	}
-	return open
+	return all, nil
 }
-
-func taskKey(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
 
 // updateTask takes answers to the questions of a task. It ignores answers to other questions, such as those of an earlier round.
 func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *taskAnswers) (*ack, error) {
@@ -100,10 +95,13 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	}
 	done := &ack{ResultType: "complete"}
 	q := is.GetSuspension()
-	questions := s.questionsOf(c, q)
+	questions, err := s.questionsOf(ctx, c, p.ID, q)
+	if err != nil || questions == nil {
+		return done, err
+	}
 	answers := map[string]json.RawMessage{}
-	for key := range questions {
-		if a := p.Responses[taskKey(q, key)]; a != nil {
+	for key := range ticketOf(q).forms {
+		if a := p.Responses[keyOf(q, key)]; a != nil {
 			answers[key] = a
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -55,18 +57,44 @@ func (s *Server) waitTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	if err != nil {
 		return nil, err
 	}
+	suspension := ""
+	if text := req.Params.RequestState; text != "" {
+		var of string
+		if of, suspension, err = s.retried(ctx, text); err == nil && of != id {
+			err = errState
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	c, st := clientOf(req), &state{id: id}
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	err = s.follow(waiting, st, c.progress(ctx, req.Params.GetProgressToken()), func(ctx context.Context, cursor string) (frames, error) {
-		return framesOf(s.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{
-			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Cursor: cursor, Follow: true,
-		}))
-	})
-	if err != nil && (ctx.Err() != nil || waiting.Err() == nil) {
+	report := c.progress(ctx, req.Params.GetProgressToken())
+	if err := s.watch(ctx, c, st, wait, report); err != nil {
 		return nil, err
 	}
-	return s.outcome(ctx, c, st)
+	if err := s.answered(ctx, c, st, suspension, req.Params.InputResponses, report); err != nil {
+		return nil, err
+	}
+	return s.outcome(ctx, c, st, report)
+}
+
+// watch follows a call until it has ended, its client has to answer a question, or the time is over.
+func (s *Server) watch(ctx context.Context, c *client, st *state, wait time.Duration, report func(*tooldv1.Progress)) error {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	st.stop = func() bool {
+		questions, err := s.questionsOf(waiting, c, st.id, st.suspension)
+		return err != nil || questions != nil
+	}
+	err := s.follow(waiting, st, report, func(ctx context.Context, cursor string) (frames, error) {
+		return framesOf(s.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{
+			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: st.id}, Cursor: cursor, Follow: true,
+		}))
+	})
+	if status.Code(err) == codes.DeadlineExceeded || waiting.Err() != nil && ctx.Err() == nil {
+		return nil
+	}
+	return err
 }
 
 // waiting returns a result that says what a call waits for. A client may refuse a result without structured content from a tool that
