@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 
 	"github.com/toold-dev/toold/daemon/config"
@@ -29,11 +32,45 @@ func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 	if err != nil {
 		return nil, err
 	}
-	auth, err := access.NewAuth(tokens, []access.Peer{{UID: uint32(os.Getuid()), Principal: localUser()}})
+	peers, err := peersOf(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("auth.tokens: %w", err)
+		return nil, err
+	}
+	auth, err := access.NewAuth(tokens, peers)
+	if err != nil {
+		return nil, fmt.Errorf("auth: %w", err)
 	}
 	return auth, nil
+}
+
+// peersOf returns the local users that need no token: the daemon's own and the configured ones.
+func peersOf(cfg *config.Config) ([]access.Peer, error) {
+	own := uint32(os.Getuid())
+	peers := []access.Peer{{UID: own, Principal: localUser()}}
+	for _, p := range cfg.Auth.Peers {
+		uid, err := uidOf(p.User)
+		if err != nil {
+			return nil, config.Errorf("auth.peers: %w", err)
+		}
+		if uid == own {
+			return nil, config.Errorf("auth.peers: %q is the user of the daemon, whose subject is always %q", p.User, localUser().Subject)
+		}
+		peers = append(peers, access.Peer{UID: uid, Principal: tool.Principal{Namespace: p.Namespace, Subject: cmp.Or(p.Subject, p.User), Roles: p.Roles, Groups: p.Groups}})
+	}
+	return peers, nil
+}
+
+// uidOf returns the number of a user, given as name or number.
+func uidOf(name string) (uint32, error) {
+	text := name
+	if u, err := user.Lookup(name); err == nil {
+		text = u.Uid
+	}
+	uid, err := strconv.ParseUint(text, 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("the machine has no user %q", name)
+	}
+	return uint32(uid), nil
 }
 
 // tokensOf returns the configured tokens and the token of the first start.

@@ -399,7 +399,7 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
-		if err := add(grpcserver.ListenUnix(ctx, path)); err != nil {
+		if err := add(grpcserver.ListenUnix(ctx, path, len(d.cfg.Auth.Peers) > 0)); err != nil {
 			return err
 		}
 		d.addresses = append(d.addresses, service.Address{Network: "unix", Address: path})

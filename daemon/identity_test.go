@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"math/big"
 	"net"
@@ -18,7 +19,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -345,7 +348,7 @@ func TestPageOfIdentities(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, "issuer-keys.json"), keys, 0o600))
 	blocks := strings.Split(readText(t, "../docs/how-to/authenticate-clients.md"), "```yaml\n# toold.yaml\n")[1:]
-	if len(blocks) != 4 {
+	if len(blocks) != 5 {
 		t.Fatalf("the page has %d configurations", len(blocks))
 	}
 	for _, block := range blocks {
@@ -370,6 +373,8 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 		strings.Replace(issuer, "namespace: default", "namespace_claim: c", 1) + "}]}": "list the namespaces",
 		issuer + ", keys: /no/keys.json}]}":                                            "no such file",
 		issuer + ", groups: [{group: g, roles: [root]}]}]}":                            `"root" is not one of`,
+		"auth: {peers: [{user: no-such-user, roles: [caller]}]}":                       "no user",
+		fmt.Sprintf("auth: {peers: [{user: '%d', roles: [caller]}]}", os.Getuid()):     "is the user of the daemon",
 		"auth: {certificates: [{match: CN=a, roles: [caller]}]}":                       "needs tls.client_ca",
 	} {
 		cfg, err := load(t, text, nil, "--data", t.TempDir(), "--workspace", t.TempDir())
@@ -380,4 +385,47 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 			t.Errorf("%s\n%v, want %s", text, err, want)
 		}
 	}
+}
+
+// TestPeers lets another user of the machine in without a token, and refuses a third. Only root can act as other users, so the rest of the test
+// needs root.
+func TestPeers(t *testing.T) {
+	s := newSite(t, "")
+	dir := filepath.Dir(s.data)
+	must(t, os.Chmod(dir, 0o755))
+	file, socket := filepath.Join(dir, "toold.yaml"), filepath.Join(dir, "toold.sock")
+	must(t, os.WriteFile(file, []byte("auth: {peers: [{user: '65533', subject: ci, roles: [caller]}]}"), 0o600))
+	p := s.start("--config", file, "--listen-unix", socket)
+	if info, err := os.Stat(p.ready.Unix); err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("socket: %v, %v", info, err)
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	caller, err := whoAmI(t, dialAs(t, socket, 65533))
+	must(t, err)
+	if caller.GetSubject() != "ci" || caller.GetMethod() != "peer" {
+		t.Errorf("the user is %v", caller)
+	}
+	_, err = whoAmI(t, dialAs(t, socket, 65532))
+	wantReason(t, "another user", err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
+}
+
+// dialAs connects to a unix socket as another user. The kernel reports the effective user of the thread that connects.
+func dialAs(t *testing.T, socket string, uid uintptr) tooldv1.CallServiceClient {
+	t.Helper()
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		const keep = ^uintptr(0)
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, keep, uid, keep); errno != 0 {
+			return nil, errno
+		}
+		defer syscall.RawSyscall(syscall.SYS_SETRESUID, keep, 0, keep)
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}
+	conn, err := grpc.NewClient("passthrough:///local", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return tooldv1.NewCallServiceClient(conn)
 }

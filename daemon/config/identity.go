@@ -36,6 +36,15 @@ type Certificate struct {
 	Groups    []string `yaml:"groups" help:"groups of the certificate; tickets may name them as approvers" see:"permission.md#approver-groups"`
 }
 
+// Peer is a local user that needs no token at the unix socket.
+type Peer struct {
+	User      string   `yaml:"user" required:"true" unique:"true" help:"name or number of the user"`
+	Subject   string   `yaml:"subject" help:"subject in records; if empty, the name or number of the user"`
+	Namespace string   `yaml:"namespace" default:"default" help:"namespace to which the user has access"`
+	Roles     []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the user"`
+	Groups    []string `yaml:"groups" help:"groups of the user; tickets may name them as approvers" see:"permission.md#approver-groups"`
+}
+
 // Check implements [setting.Checker].
 func (i *Issuer) Check() (wrong setting.Problems) {
 	switch {

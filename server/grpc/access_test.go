@@ -510,20 +510,20 @@ func TestListen(t *testing.T) {
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "file")
 	must(t, os.WriteFile(file, []byte("precious"), 0o600))
-	if _, err := grpcserver.ListenUnix(ctx, file); err == nil {
+	if _, err := grpcserver.ListenUnix(ctx, file, false); err == nil {
 		t.Error("a file was replaced by a socket")
 	}
 	path := filepath.Join(dir, "socket")
-	first, err := grpcserver.ListenUnix(ctx, path)
+	first, err := grpcserver.ListenUnix(ctx, path, false)
 	must(t, err)
-	if _, err := grpcserver.ListenUnix(ctx, path); err == nil {
+	if _, err := grpcserver.ListenUnix(ctx, path, false); err == nil {
 		t.Error("took the socket of somebody who answers")
 	}
 	if unix, ok := first.(*net.UnixListener); ok {
 		unix.SetUnlinkOnClose(false) // leaves the socket file behind, as kill -9 does
 	}
 	first.Close()
-	second, err := grpcserver.ListenUnix(ctx, path)
+	second, err := grpcserver.ListenUnix(ctx, path, false)
 	if err != nil {
 		t.Fatalf("a socket that nobody answers at: %v", err)
 	}

@@ -172,7 +172,7 @@ func (w *world) listen(secure bool) {
 	dir, err := os.MkdirTemp("", "toold") // the path of t.TempDir may be too long for a socket
 	must(w.t, err)
 	w.tcp, w.unix = tcp.Addr().String(), filepath.Join(dir, "s")
-	unix, err := grpcserver.ListenUnix(ctx, w.unix)
+	unix, err := grpcserver.ListenUnix(ctx, w.unix, false)
 	must(w.t, err)
 	var serving sync.WaitGroup
 	serving.Go(func() { check(w.t, w.server.Serve(tcp)) })

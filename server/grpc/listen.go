@@ -29,8 +29,9 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 	return lc.Listen(ctx, "tcp", at.String()) // Use the address that was checked: the name could resolve to another address now.
 }
 
-// ListenUnix listens on a unix socket that only the daemon's user can open. It replaces a socket file on which no process listens.
-func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
+// ListenUnix listens on a unix socket that only the daemon's user can open, or every user of the machine if shared is set. It replaces a socket
+// file on which no process listens.
+func ListenUnix(ctx context.Context, path string, shared bool) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
 	}
@@ -40,7 +41,11 @@ func ListenUnix(ctx context.Context, path string) (net.Listener, error) {
 		return nil, err
 	}
 	// Before Chmod, the mode of the socket depends on the umask. That is safe, because the kernel reports the user of each connection.
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := fs.FileMode(0o600)
+	if shared {
+		mode = 0o666
+	}
+	if err := os.Chmod(path, mode); err != nil {
 		lis.Close()
 		return nil, err
 	}
