@@ -334,6 +334,24 @@ func TestKubernetesManifestStartsADaemon(t *testing.T) {
 	}
 }
 
+// The Compose file names only settings that exist.
+func TestComposeSettings(t *testing.T) {
+	var file struct {
+		Services map[string]struct{ Environment map[string]string }
+	}
+	must(t, yaml.Unmarshal([]byte(readText(t, "../deploy/compose.yaml")), &file))
+	r := &run{environ: []string{"TOOLD_WORKSPACE=" + t.TempDir()}}
+	for name, value := range file.Services["toold"].Environment {
+		r.environ = append(r.environ, name+"="+value)
+	}
+	r.do(t, t.TempDir(), "config", "show")
+	for _, e := range r.environ {
+		if name, _, _ := strings.Cut(e, "="); !strings.Contains(r.out, "environment "+name) {
+			t.Errorf("no setting comes from %s:\n%s%s", e, r.out, r.err)
+		}
+	}
+}
+
 var (
 	inlineCommand = regexp.MustCompile("`(toold [a-z][^`]*)`")
 	fencedCommand = regexp.MustCompile(`(?m)(?:^ *|&& |\| |-- )(?:sudo (?:-u toold )?)?(toold [^|&\n#]*)`)
