@@ -28,7 +28,7 @@ type Ready struct {
 }
 
 // curlBody is a request that every daemon can serve, because it has the tool grep.
-const curlBody = `{"spec":{"tool":"grep","arguments":"{\"pattern\":\"TODO\"}"}}`
+const curlBody = `{"spec":{"tool":"grep","arguments":{"pattern":"TODO"}}}`
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 

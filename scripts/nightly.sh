@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make initdb=postgresql promtool=prometheus python3 jq protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
+scripts/need.sh git bash gcc make curl initdb=postgresql promtool=prometheus python3 jq protoc=protobuf-compiler grpc_python_plugin=protobuf-compiler-grpc \
 	/usr/include/google/protobuf/duration.proto=libprotobuf-dev \
 	/usr/lib/python3/dist-packages/grpc=python3-grpcio
 export TOOLD_NIGHTLY=1 TOOLD_CRASH_KILLS=${TOOLD_CRASH_KILLS:-2000} TOOLD_CRASH_STOPS=${TOOLD_CRASH_STOPS:-500}

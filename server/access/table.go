@@ -101,6 +101,9 @@ const MetricsMethod = "/http/metrics"
 // answer for the person in front of the screen, not even the questions of its own calls.
 const DecisionsMethod = "/http/decisions"
 
+// InboxMethod is the entry of the questions that wait for a principal, over HTTP.
+const InboxMethod = "/http/inbox"
+
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
@@ -157,6 +160,7 @@ func Table() map[string]Rule {
 
 		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
 		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
+		InboxMethod:     {Roles: see, Reads: true, Unending: true},
 
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},

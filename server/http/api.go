@@ -14,7 +14,7 @@ import (
 
 // registerAPI adds every method of the API. Handlers speak Connect, gRPC-Web and gRPC, with JSON or protobuf.
 func (s *Server) registerAPI(mux *http.ServeMux) {
-	a := &api{mux, s.cfg.Service, []connect.HandlerOption{connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1 << 10)}}
+	a := &api{mux, s.cfg.Service, []connect.HandlerOption{connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1 << 10), withForms()}}
 	calls, tools, documents, admin := s.cfg.Service.Calls, s.cfg.Service.Tools, s.cfg.Service.Documents, s.cfg.Service.Admin
 	stream(a, tooldv1.CallService_ExecuteTool_FullMethodName, calls.ExecuteTool)
 	unary(a, tooldv1.CallService_CallTool_FullMethodName, calls.CallTool)

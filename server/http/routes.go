@@ -20,6 +20,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/ui/threads/{thread}/stream", s.uiThread)
 	mux.HandleFunc("POST /v1/ui/decisions", s.uiDecisions)
 	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
+	mux.HandleFunc("GET /v1/watch", s.watch)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
@@ -28,7 +29,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.MCP)
 		mux.Handle("GET /.well-known/oauth-protected-resource/mcp", s.cfg.MCP)
 	}
-	return s.protect(s.withCredential(mux))
+	return s.protect(s.withCredential(formFromQuery(mux)))
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {

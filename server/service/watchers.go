@@ -46,6 +46,12 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	}, nil
 }
 
+// AcquireStream counts a stream of an endpoint that does not stream a method, for the principal of ctx. The caller calls leave when the stream
+// ends.
+func (s *Service) AcquireStream(ctx context.Context) (leave func(), err error) {
+	return s.Calls.(*calls).watchers.acquire(access.From(ctx))
+}
+
 // unread is the number of bytes that the transport certainly accepts without waiting for the client. The real number is larger.
 const unread = 32 << 10
 

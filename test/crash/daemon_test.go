@@ -127,6 +127,7 @@ type daemon struct {
 	ended   chan struct{} // closed when the process is gone
 	address string
 	metrics string // address of the metrics; empty when not requested
+	http    string // base URL of HTTP; empty when not requested
 	epoch   int64
 	log     *logTail
 	killed  sync.Once
@@ -179,6 +180,7 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			Ready   bool   `json:"ready"`
 			Standby bool   `json:"standby"`
 			TCP     string `json:"tcp"`
+			HTTP    string `json:"http"`
 			Metrics string `json:"metrics"`
 			Epoch   int64  `json:"epoch"`
 		}
@@ -186,7 +188,7 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			continue
 		}
 		if told.Ready && !said {
-			d.address, d.metrics, d.epoch, said = told.TCP, told.Metrics, told.Epoch, true
+			d.address, d.http, d.metrics, d.epoch, said = told.TCP, told.HTTP, told.Metrics, told.Epoch, true
 			close(d.ready)
 		}
 		if told.Standby && !stood {

@@ -80,6 +80,8 @@ func rows() []row {
 		{folder: "server/service", ours: []string{"proto/...", "translate", "turn", "server/access", "server/turns", "call", "hook", "registry/export", "sandbox/isolation", "secret", "tool", "tools/worker/link"}, proto: true},
 		{folder: "server/grpc", ours: []string{"proto/...", "server/access", "server/service"}, proto: true},
 		{folder: "server/http/...", ours: []string{"proto/...", "translate", "call", "server/access", "server/http/...", "server/service"}, proto: true},
+		{folder: "server/http/jsonform", ours: []string{"proto/...", "call"}, proto: true},
+		{folder: "server/http/sse", ours: []string{"proto/..."}, proto: true},
 		{folder: "server/http/uistream", ours: []string{"proto/..."}, proto: true},
 		{folder: "server/mcp/...", ours: []string{"proto/...", "translate", "registry/export", "server/access", "server/service", "tool"}, proto: true},
 		{folder: "server/access/oidc", ours: []string{"call", "tool"}},

@@ -1,0 +1,134 @@
+package jsonform
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/toold-dev/toold/call"
+)
+
+// A Form writes and reads messages as JSON. It implements [connect.Codec]. The zero value is not valid.
+type Form struct {
+	name     string
+	readable bool
+}
+
+// Parameter is the parameter of the media type, and of the query, that selects the form of responses. Its one value is "readable".
+const Parameter = "form"
+
+const readable = "; " + Parameter + "=readable"
+
+// Plain returns the form in which responses are protobuf's JSON mapping.
+func Plain() Form { return Form{name: "json"} }
+
+// Readable returns the form in which responses have JSON values instead of JSON text.
+func Readable() Form { return Form{"json" + readable, true} }
+
+// All returns the forms under all names that a media type may have.
+func All() []Form {
+	const charset = "json; charset=utf-8"
+	return []Form{Plain(), Readable(), {name: charset}, {charset + readable, true}}
+}
+
+// Name implements [connect.Codec]. It is the end of the media type.
+func (f Form) Name() string { return f.name }
+
+// MediaType returns the media type of the form, for a media type without parameters that ends in "json".
+func (f Form) MediaType(base string) string { return base + strings.TrimPrefix(f.name, "json") }
+
+// Marshal implements [connect.Codec].
+func (f Form) Marshal(m any) ([]byte, error) { return f.MarshalAppend(nil, m) }
+
+// MarshalAppend appends a message to dst. The JSON has no line breaks.
+func (f Form) MarshalAppend(dst []byte, m any) ([]byte, error) {
+	message, ok := m.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("%T is not a protobuf message", m)
+	}
+	if !f.readable {
+		return protojson.MarshalOptions{}.MarshalAppend(dst, message)
+	}
+	text, err := protojson.Marshal(message)
+	if err != nil {
+		return nil, err
+	}
+	w := rewriter{in: text, out: dst, convert: appendValue}
+	w.message(message.ProtoReflect().Descriptor())
+	return w.out, nil
+}
+
+// Unmarshal implements [connect.Codec]. It ignores unknown fields, like the codec of Connect.
+func (f Form) Unmarshal(text []byte, m any) error {
+	message, ok := m.(proto.Message)
+	if !ok {
+		return fmt.Errorf("%T is not a protobuf message", m)
+	}
+	if len(text) == 0 {
+		return errors.New("the body is empty; want a JSON object, such as {}")
+	}
+	options := protojson.UnmarshalOptions{DiscardUnknown: true}
+	err := options.Unmarshal(text, message) // the request of a generated client has only text
+	if err == nil {
+		return nil
+	}
+	if syntax := json.Unmarshal(text, &json.RawMessage{}); syntax != nil {
+		return fmt.Errorf("the request is not valid JSON: %w", syntax)
+	}
+	w := rewriter{in: text, out: make([]byte, 0, len(text)+len(text)/8), convert: appendText}
+	w.message(message.ProtoReflect().Descriptor())
+	return explain(options.Unmarshal(w.out, message))
+}
+
+// explain removes what protojson puts before its errors, and a space that changes from build to build.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+}
+
+// appendText appends the JSON string of which the content is the value v. It copies strings and null.
+func appendText(dst, v []byte) []byte {
+	if v[0] == '"' || v[0] == 'n' {
+		return append(dst, v...)
+	}
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for _, c := range v {
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ': // white space between tokens
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// appendValue appends the value of which the JSON string v contains the text. It copies v when the text is not an object, an array, a number or
+// a boolean, or when strict parsers of JSON refuse it.
+func appendValue(dst, v []byte) []byte {
+	var text string
+	if v[0] != '"' || json.Unmarshal(v, &text) != nil {
+		return append(dst, v...)
+	}
+	if text = strings.TrimLeft(text, " \n\t\r"); text == "" || !strings.Contains("{[-0123456789tf", text[:1]) {
+		return append(dst, v...)
+	}
+	if _, err := call.ParseJSON(text, len(text)); err != nil {
+		return append(dst, v...)
+	}
+	value := bytes.NewBuffer(dst)
+	if json.Compact(value, []byte(text)) != nil {
+		return append(dst, v...)
+	}
+	return value.Bytes()
+}

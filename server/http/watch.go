@@ -1,0 +1,133 @@
+package httpserver
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/http/jsonform"
+	"github.com/toold-dev/toold/server/http/sse"
+	"github.com/toold-dev/toold/server/service"
+)
+
+// watchSelectors are the parameters of the query that select what to watch.
+var watchSelectors = []string{"call", "turn", "run", "thread", "batch", "inbox"}
+
+// A watchQuery is the request of a watch.
+type watchQuery struct {
+	selector, id string
+	cursor       string // empty starts at the beginning
+	form         jsonform.Form
+}
+
+// watch streams a watch as server-sent events.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	q, err := readWatch(r)
+	switch {
+	case err != nil:
+		writeError(w, r, err)
+		return
+	case q.cursor == sse.EndID:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	out := &eventWriter{w: w, r: r, stall: s.cfg.Stall, form: q.form}
+	switch q.selector {
+	case "inbox":
+		err = s.watchInbox(r.Context(), out)
+	case "turn":
+		err = s.watchTurn(r.Context(), q, out)
+	default:
+		err = s.watchCalls(r.Context(), q.request(), out)
+	}
+	out.end(err)
+}
+
+// readWatch reads the request of a watch.
+func readWatch(r *http.Request) (q watchQuery, err error) {
+	if r.Method != http.MethodGet { // HEAD has no body, so it would not end
+		return q, status.Error(codes.Unimplemented, "want the method GET")
+	}
+	q.cursor = r.Header.Get("Last-Event-ID") // an EventSource sends its newest position here, and its first one in the query
+	for name, values := range r.URL.Query() {
+		switch {
+		case len(values) != 1 || values[0] == "":
+			return q, invalid(name, "want one value")
+		case slices.Contains(watchSelectors, name) && q.selector == "":
+			q.selector, q.id = name, values[0]
+		case slices.Contains(watchSelectors, name):
+			return q, invalid(name, "want only one of "+strings.Join(watchSelectors, ", "))
+		case name == "cursor" && q.cursor == "":
+			q.cursor = values[0]
+		case name != "cursor" && name != jsonform.Parameter:
+			return q, invalid(name, "unknown; the parameters are "+strings.Join(watchSelectors, ", ")+", cursor and "+jsonform.Parameter)
+		}
+	}
+	if q.selector == "" || q.selector == "inbox" && q.id != "1" {
+		return q, invalid("query", "want one of call=, turn=, run=, thread=, batch= with an id, or inbox=1")
+	}
+	q.form, err = formOf(r.URL.Query().Get(jsonform.Parameter))
+	return q, err
+}
+
+// request returns the watch of a call, a run, a thread or a batch.
+func (q *watchQuery) request() *tooldv1.WatchCallsRequest {
+	req := &tooldv1.WatchCallsRequest{Cursor: q.cursor, Follow: true}
+	switch q.selector {
+	case "call":
+		req.Selector = &tooldv1.WatchCallsRequest_CallId{CallId: q.id}
+	case "run":
+		req.Selector = &tooldv1.WatchCallsRequest_RunId{RunId: q.id}
+	case "thread":
+		req.Selector = &tooldv1.WatchCallsRequest_ThreadId{ThreadId: q.id}
+	case "batch":
+		req.Selector = &tooldv1.WatchCallsRequest_BatchId{BatchId: q.id}
+	}
+	return req
+}
+
+func (s *Server) watchCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, out *eventWriter) error {
+	return s.streamCalls(ctx, req, func(res *tooldv1.WatchCallsResponse) error { return out.frame(res.GetFrame()) })
+}
+
+func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, send func(*tooldv1.WatchCallsResponse) error) error {
+	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_WatchCalls_FullMethodName, s.cfg.Service.Calls.WatchCalls, req,
+		service.Out[tooldv1.WatchCallsResponse]{Send: send, Abort: abort(ctx)})
+}
+
+// watchTurn streams the events of a turn's calls, and then its messages. Only the events have cursors. A client that connects again during the
+// messages gets all of them again, after another turn_started.
+func (s *Server) watchTurn(ctx context.Context, q watchQuery, out *eventWriter) error {
+	var started *tooldv1.Frame
+	err := s.getTurn(ctx, q.id, func(f *tooldv1.Frame) error {
+		if f.GetTurnStarted() != nil {
+			started = f
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if q.cursor == "" {
+		if err := out.frame(started); err != nil {
+			return err
+		}
+	}
+	if batch := started.GetTurnStarted().GetBatchId(); batch != "" {
+		calls := watchQuery{selector: "batch", id: batch, cursor: q.cursor}
+		if err := s.watchCalls(ctx, calls.request(), out); err != nil || out.closing {
+			return err
+		}
+	}
+	return s.getTurn(ctx, q.id, out.frame)
+}
+
+func (s *Server) getTurn(ctx context.Context, id string, send func(*tooldv1.Frame) error) error {
+	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_GetTurn_FullMethodName, s.cfg.Service.Calls.GetTurn, &tooldv1.GetTurnRequest{TurnId: id},
+		service.Out[tooldv1.GetTurnResponse]{Send: func(res *tooldv1.GetTurnResponse) error { return send(res.GetFrame()) }, Abort: abort(ctx)})
+}
