@@ -83,7 +83,7 @@ exit-codes" lists the exit codes.`,
 	group(groupTools, hooksCommand(a), toolsCommand(a))
 	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a))
 	group(GroupStore, purgeCommand(a), releaseCommand(a))
-	group(groupAccess, auditCommand(a), rulesCommand(a), secretsCommand(a), tokenCommand(a))
+	group(groupAccess, auditCommand(a), loginCommand(a), rulesCommand(a), secretsCommand(a), tokenCommand(a))
 	group(GroupDiagnostics, drainCommand(a), healthCommand(a), infoCommand(a), logLevelCommand(a), reloadCommand(a), versionCommand(a))
 	root.AddCommand(&cobra.Command{Use: "exit-codes", Short: "What the exit codes mean", Long: exitCodesHelp})
 	for _, added := range a.added {

@@ -14,7 +14,7 @@ import (
 
 func tokenCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "token", Short: "Print the path of the token file", Args: NoArgs,
+		Use: "token", Short: "Print the path of the token file, or manage tokens", Args: NoArgs,
 		Long: `Prints the file of the token that the daemon made on its first start. The
 command line finds it by itself; other clients send its content as
 "authorization: Bearer …".`,
@@ -31,7 +31,7 @@ command line finds it by itself; other clients send its content as
 			return nil
 		},
 	}
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(tokenCreateCommand(a), tokenListCommand(a), tokenRevokeCommand(a), &cobra.Command{
 		Use: "hash", Short: "Read a token and print its hash for auth.tokens", Args: NoArgs,
 		Long: `Reads a token from standard input and prints the hash that auth.tokens of the
 configuration wants. The token itself is stored nowhere.`,

@@ -223,6 +223,15 @@ func (d reloader) reloadNames(next *config.Config) (swapped bool, err error) {
 	return true, nil
 }
 
+// reloadTokens replaces the tokens of the configuration. The requests of removed ones end.
+func (d reloader) reloadTokens(next *config.Config) (changed bool, err error) {
+	tokens, err := tokensOf(next, d.token)
+	if err != nil {
+		return false, err
+	}
+	return d.auth.Replace(context.Background(), tokens)
+}
+
 // reloadRules applies the rules and reports whether they changed.
 func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
 	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
@@ -265,6 +274,7 @@ func (d reloader) readAll() (*fresh, error) {
 		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
 		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
 		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
+		func() error { _, err := newAuth(n.cfg, d.token); return err },
 		func() error { _, err := newPlugins(n.cfg, nil); return err },
 		func() error { return d.plugins.takes(n.cfg) },
 		func() (err error) { n.hooks, err = d.readHooks(n.kept); return err },
@@ -314,6 +324,7 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 			done.Changed = append(done.Changed, changed...)
 			return false, err
 		}},
+		{"auth.tokens", "auth.tokens: ", func() (bool, error) { return d.reloadTokens(n.cfg) }},
 		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
 		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},
 		{"auth", "", func() (bool, error) { return d.reloadIdentities(n.identities), nil }},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/toold-dev/toold/cli"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	"github.com/toold-dev/toold/server/service"
 )
 
 // Ready holds the addresses of a daemon that serves.
@@ -44,7 +43,7 @@ func (d *daemon) announce() error {
 		case "tcp":
 			r.TCP, r.TLS = a.Address, a.TLS
 		case "http":
-			r.HTTP = baseURL(&a)
+			r.HTTP = a.URL()
 		default:
 			r.Unix = a.Address
 		}
@@ -58,13 +57,6 @@ func (d *daemon) announce() error {
 	}
 	_, err := io.WriteString(out, d.welcome(&r))
 	return err
-}
-
-func baseURL(a *service.Address) string {
-	if a.TLS {
-		return "https://" + a.Address
-	}
-	return "http://" + a.Address
 }
 
 func (d *daemon) welcome(r *Ready) string {

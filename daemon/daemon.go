@@ -145,7 +145,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, o options) (_ *daemon, e
 		return nil, err
 	}
 	d.log, d.level, d.lineLog = loggers.Logger, loggers.level, loggers.lines
-	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openEngine, d.openServer, d.listen, d.listenHTTP, d.recover} {
+	for _, step := range []func(context.Context) error{d.openStore, d.openTools, d.openWorkers, d.openTracing, d.openAuth, d.openEngine, d.openServer, d.listen, d.listenHTTP, d.recover} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -236,6 +236,24 @@ func (d *daemon) openTools(ctx context.Context) error {
 	return err
 }
 
+// openAuth creates the authentication, with the credentials of the store.
+func (d *daemon) openAuth(ctx context.Context) (err error) {
+	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
+		return err
+	}
+	if d.auth, err = newAuth(d.cfg, d.token); err != nil {
+		return err
+	}
+	if err := d.openIdentities(d.auth); err != nil {
+		return err
+	}
+	stored, err := wire.StoredCredentials(ctx, d.store)
+	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
+		d.log.Error("some tokens and sessions cannot be read, so they are not valid", zap.Error(err))
+	}
+	return nil
+}
+
 // openEngine creates the engine with its plugins.
 func (d *daemon) openEngine(context.Context) error {
 	rules, text, err := readRules(d.cfg)
@@ -253,22 +271,12 @@ func (d *daemon) openEngine(context.Context) error {
 	if d.lines, err = linelog.New(linelog.Config{Log: d.lineLog}); err != nil {
 		return err
 	}
-	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
-		return err
-	}
 	withToken, err := reloader{d}.readSecrets(d.cfg)
 	if err != nil {
 		return err
 	}
 	if withToken != nil {
 		withToken()
-	}
-	auth, err := newAuth(d.cfg, d.token)
-	if err == nil {
-		err = d.openIdentities(auth)
-	}
-	if err != nil {
-		return err
 	}
 	if d.plugins, err = newPlugins(d.cfg, d.references); err != nil {
 		return err
@@ -283,7 +291,7 @@ func (d *daemon) openEngine(context.Context) error {
 		return err
 	}
 	cfg := lifecycle.Config{
-		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: auth, Log: d.log, Tracer: d.tracer(),
+		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: d.auth, Log: d.log, Tracer: d.tracer(),
 		Hooks: hooks, Keepers: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, Approvers: defaultApprovers(d.cfg),
@@ -293,7 +301,6 @@ func (d *daemon) openEngine(context.Context) error {
 	}
 	engineLimits(d.cfg, &cfg)
 	d.engine, err = lifecycle.New(cfg)
-	d.auth = auth
 	return err
 }
 

@@ -114,7 +114,7 @@ type TLS struct {
 
 // Auth says who may use the daemon. The daemon also accepts the token in its token file, and its own user at the unix socket.
 type Auth struct {
-	Tokens []Token `yaml:"tokens" help:"static tokens of people and programs" see:"#who-may-come-in"`
+	Tokens []Token `yaml:"tokens" reload:"always" help:"static tokens of people and programs" see:"#who-may-come-in"`
 
 	Issuers      []Issuer      `yaml:"issuers" reload:"always" help:"OpenID Connect issuers whose tokens are accepted" see:"../how-to/authenticate-clients.md"`
 	Certificates []Certificate `yaml:"certificates" reload:"always" help:"client certificates that need no token; the first entry that matches applies" see:"../how-to/authenticate-clients.md#client-certificates"`

@@ -57,6 +57,7 @@ const (
 	ReasonNotYourCall             Reason = "NOT_YOUR_CALL"
 	ReasonNotYourRun              Reason = "NOT_YOUR_RUN"
 	ReasonNotYourThread           Reason = "NOT_YOUR_THREAD"
+	ReasonNoHttp                  Reason = "NO_HTTP"
 	ReasonNoInput                 Reason = "NO_INPUT"
 	ReasonNoModes                 Reason = "NO_MODES"
 	ReasonNoOperation             Reason = "NO_OPERATION"
@@ -168,6 +169,7 @@ var hints = map[Reason]string{
 	ReasonNotYourCall:             "Use the principal that started the call, or an operator.",
 	ReasonNotYourRun:              "Use a new run_id, or the principal that started the run.",
 	ReasonNotYourThread:           "Use a new thread_id, or the principal that started the thread.",
+	ReasonNoHttp:                  "Set `listen.http` in the configuration of the daemon.",
 	ReasonNoInput:                 "Send no input: the tool takes none.",
 	ReasonNoModes:                 "Enable the plugin `permission` to use modes.",
 	ReasonNoOperation:             "Do nothing: the operation has ended.",

@@ -153,6 +153,11 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: quick},
 		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: long, Audited: true}, // The time limit is long, because reading a secret may start a command.
 
+		tooldv1.AdminService_CreateToken_FullMethodName: {Roles: Operator | Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_ListTokens_FullMethodName:  {Roles: Operator | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_RevokeToken_FullMethodName: {Roles: Operator | Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_CreateLogin_FullMethodName: {Roles: anyRole, Reads: true, Limit: quick, Audited: true}, // The session of a read-only credential is read-only too.
+
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},

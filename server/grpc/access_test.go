@@ -63,6 +63,7 @@ func mayCall() map[string][]string {
 		"/toold.v1.AdminService/GetInfo": everyRole,
 		"/toold.v1.AdminService/Reload":  {"admin"}, "/toold.v1.AdminService/Drain": {"admin"}, "/toold.v1.AdminService/SetLogLevel": {"admin"},
 		"/toold.v1.AdminService/ListQuarantinedTools": tenants, "/toold.v1.AdminService/AcceptTool": tenants, "/toold.v1.AdminService/ListSources": tenants, "/toold.v1.AdminService/ListSecrets": tenants,
+		"/toold.v1.AdminService/CreateToken": tenants, "/toold.v1.AdminService/ListTokens": tenants, "/toold.v1.AdminService/RevokeToken": tenants, "/toold.v1.AdminService/CreateLogin": everyRole,
 		"/toold.v1.AdminService/ReleaseCalls": {"operator"}, "/toold.v1.AdminService/Backup": {"admin"}, "/toold.v1.AdminService/Purge": {"operator"},
 		"/toold.v1.AdminService/ReadAudit": {"operator"},
 		"/grpc.health.v1.Health/Check":     {""}, "/grpc.health.v1.Health/List": everyRole, "/grpc.health.v1.Health/Watch": everyRole,

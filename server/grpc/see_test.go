@@ -66,7 +66,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"GetTurn":      s.turns,
 			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
-			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil,
+			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil, "ListTokens": nil,
 		}
 		for _, row := range rows {
 			if row != nil {
@@ -281,10 +281,12 @@ func (s *seen) adminLists(t *testing.T) {
 	_, secrets := s.admin().ListSecrets(within(t), &tooldv1.ListSecretsRequest{})
 	_, quarantined := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{})
 	_, letters := s.admin().ListDeadLetters(within(t), &tooldv1.ListDeadLettersRequest{})
+	_, tokens := s.admin().ListTokens(within(t), &tooldv1.ListTokensRequest{})
+	_, foreign := s.admin().ListTokens(within(t), &tooldv1.ListTokensRequest{Namespace: "elsewhere"})
 	for name, list := range map[string]struct {
 		err  error
 		sees bool
-	}{"sources": {sources, operates || admin}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
+	}{"tokens": {tokens, operates || admin}, "tokens of another namespace": {foreign, admin}, "sources": {sources, operates || admin}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
 		if !list.sees && status.Code(list.err) != codes.PermissionDenied || list.sees && list.err != nil {
 			t.Errorf("%s lists %s: %v", s.user, name, list.err)
 		}

@@ -22,6 +22,7 @@ type admin struct {
 	admin   Admin
 	engine  Engine
 	letters DeadLetters
+	auth    *access.Auth
 	guests  Guests
 }
 

@@ -177,6 +177,14 @@ type Address struct {
 	TLS              bool
 }
 
+// URL returns the base URL of an address of the network "http".
+func (a *Address) URL() string {
+	if a.TLS {
+		return "https://" + a.Address
+	}
+	return "http://" + a.Address
+}
+
 // Limits are the limits of a daemon. Sizes are in bytes.
 type Limits struct {
 	call.Limits

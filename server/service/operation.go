@@ -93,6 +93,10 @@ func aboutOf(req any) about {
 		a.set("tool", r.GetTool()).set("digest", r.GetDigest())
 	case *tooldv1.ReleaseCallsRequest:
 		a.run(r.GetRunId(), r.GetThreadId()).calls(r.GetCallIds()).set("all", isTrue(r.GetAll())).set("end", isTrue(r.GetEnd()))
+	case *tooldv1.CreateTokenRequest:
+		a.set("roles", strings.Join(rolesOf(r.GetRoles()), ",")).set("read_only", isTrue(r.GetReadOnly())).set("subject", r.GetSubject()).set("namespace", r.GetNamespace())
+	case *tooldv1.RevokeTokenRequest:
+		a.set("token_id", r.GetTokenId())
 	case *tooldv1.BackupRequest:
 		a.set("directory", r.GetDirectory())
 	case *tooldv1.PurgeRequest:

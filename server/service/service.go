@@ -87,7 +87,7 @@ func New(cfg Config) (*Service, error) {
 	s.Tools = &tools{tools: cfg.Tools}
 	s.Documents = &documents{documents: cfg.Engine}
 	s.Workers = &workerService{workers: cfg.Workers}
-	s.Admin = &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, guests: cfg.Guests}
+	s.Admin = &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, auth: cfg.Auth, guests: cfg.Guests}
 	return s, nil
 }
 

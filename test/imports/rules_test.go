@@ -95,7 +95,7 @@ func rows() []row {
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // proto: OpenTelemetry's exporter uses it
-		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/service", "store", "tool", "tools/..."}},
+		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/access", "server/service", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
 		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // must stay small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},

@@ -1947,7 +1947,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/secret.proto\x1a\x15toold/v1/source.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
+	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/secret.proto\x1a\x15toold/v1/source.proto\x1a\x14toold/v1/token.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\x82\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -2091,7 +2091,8 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\x95\b\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xc2\n" +
+	"\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -2101,7 +2102,12 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12J\n" +
 	"\vListSources\x12\x1c.toold.v1.ListSourcesRequest\x1a\x1d.toold.v1.ListSourcesResponse\x12J\n" +
-	"\vListSecrets\x12\x1c.toold.v1.ListSecretsRequest\x1a\x1d.toold.v1.ListSecretsResponse\x12M\n" +
+	"\vListSecrets\x12\x1c.toold.v1.ListSecretsRequest\x1a\x1d.toold.v1.ListSecretsResponse\x12J\n" +
+	"\vCreateToken\x12\x1c.toold.v1.CreateTokenRequest\x1a\x1d.toold.v1.CreateTokenResponse\x12G\n" +
+	"\n" +
+	"ListTokens\x12\x1b.toold.v1.ListTokensRequest\x1a\x1c.toold.v1.ListTokensResponse\x12J\n" +
+	"\vRevokeToken\x12\x1c.toold.v1.RevokeTokenRequest\x1a\x1d.toold.v1.RevokeTokenResponse\x12J\n" +
+	"\vCreateLogin\x12\x1c.toold.v1.CreateLoginRequest\x1a\x1d.toold.v1.CreateLoginResponse\x12M\n" +
 	"\fReleaseCalls\x12\x1d.toold.v1.ReleaseCallsRequest\x1a\x1e.toold.v1.ReleaseCallsResponse\x12;\n" +
 	"\x06Backup\x12\x17.toold.v1.BackupRequest\x1a\x18.toold.v1.BackupResponse\x128\n" +
 	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponse\x12V\n" +
@@ -2157,12 +2163,20 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*Descriptor)(nil),                   // 30: toold.v1.Descriptor
 	(*ListSourcesRequest)(nil),           // 31: toold.v1.ListSourcesRequest
 	(*ListSecretsRequest)(nil),           // 32: toold.v1.ListSecretsRequest
-	(*ListDeadLettersRequest)(nil),       // 33: toold.v1.ListDeadLettersRequest
-	(*RetryDeadLetterRequest)(nil),       // 34: toold.v1.RetryDeadLetterRequest
-	(*ListSourcesResponse)(nil),          // 35: toold.v1.ListSourcesResponse
-	(*ListSecretsResponse)(nil),          // 36: toold.v1.ListSecretsResponse
-	(*ListDeadLettersResponse)(nil),      // 37: toold.v1.ListDeadLettersResponse
-	(*RetryDeadLetterResponse)(nil),      // 38: toold.v1.RetryDeadLetterResponse
+	(*CreateTokenRequest)(nil),           // 33: toold.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),            // 34: toold.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),           // 35: toold.v1.RevokeTokenRequest
+	(*CreateLoginRequest)(nil),           // 36: toold.v1.CreateLoginRequest
+	(*ListDeadLettersRequest)(nil),       // 37: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 38: toold.v1.RetryDeadLetterRequest
+	(*ListSourcesResponse)(nil),          // 39: toold.v1.ListSourcesResponse
+	(*ListSecretsResponse)(nil),          // 40: toold.v1.ListSecretsResponse
+	(*CreateTokenResponse)(nil),          // 41: toold.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),           // 42: toold.v1.ListTokensResponse
+	(*RevokeTokenResponse)(nil),          // 43: toold.v1.RevokeTokenResponse
+	(*CreateLoginResponse)(nil),          // 44: toold.v1.CreateLoginResponse
+	(*ListDeadLettersResponse)(nil),      // 45: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 46: toold.v1.RetryDeadLetterResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	27, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
@@ -2195,28 +2209,36 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	16, // 27: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
 	31, // 28: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
 	32, // 29: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
-	18, // 30: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 31: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 32: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	33, // 33: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	34, // 34: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	24, // 35: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
-	2,  // 36: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 37: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 38: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 39: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 40: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 41: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	35, // 42: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
-	36, // 43: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
-	19, // 44: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 45: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 46: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	37, // 47: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	38, // 48: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	25, // 49: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
-	36, // [36:50] is the sub-list for method output_type
-	22, // [22:36] is the sub-list for method input_type
+	33, // 30: toold.v1.AdminService.CreateToken:input_type -> toold.v1.CreateTokenRequest
+	34, // 31: toold.v1.AdminService.ListTokens:input_type -> toold.v1.ListTokensRequest
+	35, // 32: toold.v1.AdminService.RevokeToken:input_type -> toold.v1.RevokeTokenRequest
+	36, // 33: toold.v1.AdminService.CreateLogin:input_type -> toold.v1.CreateLoginRequest
+	18, // 34: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 35: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 36: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	37, // 37: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	38, // 38: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	24, // 39: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	2,  // 40: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 41: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 42: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 43: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 44: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 45: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	39, // 46: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
+	40, // 47: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
+	41, // 48: toold.v1.AdminService.CreateToken:output_type -> toold.v1.CreateTokenResponse
+	42, // 49: toold.v1.AdminService.ListTokens:output_type -> toold.v1.ListTokensResponse
+	43, // 50: toold.v1.AdminService.RevokeToken:output_type -> toold.v1.RevokeTokenResponse
+	44, // 51: toold.v1.AdminService.CreateLogin:output_type -> toold.v1.CreateLoginResponse
+	19, // 52: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 53: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 54: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	45, // 55: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	46, // 56: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	25, // 57: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	40, // [40:58] is the sub-list for method output_type
+	22, // [22:40] is the sub-list for method input_type
 	22, // [22:22] is the sub-list for extension type_name
 	22, // [22:22] is the sub-list for extension extendee
 	0,  // [0:22] is the sub-list for field type_name
@@ -2231,6 +2253,7 @@ func file_toold_v1_admin_service_proto_init() {
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_secret_proto_init()
 	file_toold_v1_source_proto_init()
+	file_toold_v1_token_proto_init()
 	file_toold_v1_tool_service_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

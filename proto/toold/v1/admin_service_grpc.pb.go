@@ -27,6 +27,10 @@ const (
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 	AdminService_ListSources_FullMethodName          = "/toold.v1.AdminService/ListSources"
 	AdminService_ListSecrets_FullMethodName          = "/toold.v1.AdminService/ListSecrets"
+	AdminService_CreateToken_FullMethodName          = "/toold.v1.AdminService/CreateToken"
+	AdminService_ListTokens_FullMethodName           = "/toold.v1.AdminService/ListTokens"
+	AdminService_RevokeToken_FullMethodName          = "/toold.v1.AdminService/RevokeToken"
+	AdminService_CreateLogin_FullMethodName          = "/toold.v1.AdminService/CreateLogin"
 	AdminService_ReleaseCalls_FullMethodName         = "/toold.v1.AdminService/ReleaseCalls"
 	AdminService_Backup_FullMethodName               = "/toold.v1.AdminService/Backup"
 	AdminService_Purge_FullMethodName                = "/toold.v1.AdminService/Purge"
@@ -74,6 +78,25 @@ type AdminServiceClient interface {
 	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
 	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
+	// Creates a token, valid at once and after a restart. The response is the only message with its text. Roles: operator, admin.
+	//
+	// PERMISSION_DENIED, reason GRANT_EXCEEDED: the token would permit more than the credential of the request. RESOURCE_EXHAUSTED, reason
+	// TOO_MANY_TOKENS: the namespace has 10,000 stored credentials.
+	CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error)
+	// Lists the tokens, browser sessions and login links of a namespace, in pages, without their texts. It does not list the tokens of the
+	// configuration. Roles: operator, admin.
+	ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error)
+	// Ends a token, session or login link, the credentials that it created, and their requests: those end with UNAUTHENTICATED, reason
+	// TOKEN_REVOKED. Roles: operator; admin for credentials of other namespaces and for those with the role admin.
+	//
+	// NOT_FOUND, reason TOKEN_NOT_FOUND: the id is unknown, or its credential has ended.
+	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
+	// Creates a link that signs a browser in, once and within 5 minutes. The session has the rights of this request's credential, ends with
+	// it, and lasts at most 12 hours. Roles: every one.
+	//
+	// FAILED_PRECONDITION, reason NO_HTTP: the daemon does not serve HTTP. RESOURCE_EXHAUSTED, reason TOO_MANY_TOKENS: the subject has 100
+	// sessions and links.
+	CreateLogin(ctx context.Context, in *CreateLoginRequest, opts ...grpc.CallOption) (*CreateLoginResponse, error)
 	// Releases or ends held calls of the caller's namespace. Calls are held after their store was copied or restored. Role: operator.
 	//
 	// A released call continues as after a start of the daemon. An attempt that may have run is repeated only when that is safe; questions
@@ -205,6 +228,46 @@ func (c *adminServiceClient) ListSecrets(ctx context.Context, in *ListSecretsReq
 	return out, nil
 }
 
+func (c *adminServiceClient) CreateToken(ctx context.Context, in *CreateTokenRequest, opts ...grpc.CallOption) (*CreateTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateTokenResponse)
+	err := c.cc.Invoke(ctx, AdminService_CreateToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListTokens(ctx context.Context, in *ListTokensRequest, opts ...grpc.CallOption) (*ListTokensResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListTokensResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListTokens_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeTokenResponse)
+	err := c.cc.Invoke(ctx, AdminService_RevokeToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) CreateLogin(ctx context.Context, in *CreateLoginRequest, opts ...grpc.CallOption) (*CreateLoginResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateLoginResponse)
+	err := c.cc.Invoke(ctx, AdminService_CreateLogin_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *adminServiceClient) ReleaseCalls(ctx context.Context, in *ReleaseCallsRequest, opts ...grpc.CallOption) (*ReleaseCallsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReleaseCallsResponse)
@@ -304,6 +367,25 @@ type AdminServiceServer interface {
 	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
 	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
+	// Creates a token, valid at once and after a restart. The response is the only message with its text. Roles: operator, admin.
+	//
+	// PERMISSION_DENIED, reason GRANT_EXCEEDED: the token would permit more than the credential of the request. RESOURCE_EXHAUSTED, reason
+	// TOO_MANY_TOKENS: the namespace has 10,000 stored credentials.
+	CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error)
+	// Lists the tokens, browser sessions and login links of a namespace, in pages, without their texts. It does not list the tokens of the
+	// configuration. Roles: operator, admin.
+	ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error)
+	// Ends a token, session or login link, the credentials that it created, and their requests: those end with UNAUTHENTICATED, reason
+	// TOKEN_REVOKED. Roles: operator; admin for credentials of other namespaces and for those with the role admin.
+	//
+	// NOT_FOUND, reason TOKEN_NOT_FOUND: the id is unknown, or its credential has ended.
+	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
+	// Creates a link that signs a browser in, once and within 5 minutes. The session has the rights of this request's credential, ends with
+	// it, and lasts at most 12 hours. Roles: every one.
+	//
+	// FAILED_PRECONDITION, reason NO_HTTP: the daemon does not serve HTTP. RESOURCE_EXHAUSTED, reason TOO_MANY_TOKENS: the subject has 100
+	// sessions and links.
+	CreateLogin(context.Context, *CreateLoginRequest) (*CreateLoginResponse, error)
 	// Releases or ends held calls of the caller's namespace. Calls are held after their store was copied or restored. Role: operator.
 	//
 	// A released call continues as after a start of the daemon. An attempt that may have run is repeated only when that is safe; questions
@@ -378,6 +460,18 @@ func (UnimplementedAdminServiceServer) ListSources(context.Context, *ListSources
 }
 func (UnimplementedAdminServiceServer) ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSecrets not implemented")
+}
+func (UnimplementedAdminServiceServer) CreateToken(context.Context, *CreateTokenRequest) (*CreateTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateToken not implemented")
+}
+func (UnimplementedAdminServiceServer) ListTokens(context.Context, *ListTokensRequest) (*ListTokensResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListTokens not implemented")
+}
+func (UnimplementedAdminServiceServer) RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
+}
+func (UnimplementedAdminServiceServer) CreateLogin(context.Context, *CreateLoginRequest) (*CreateLoginResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateLogin not implemented")
 }
 func (UnimplementedAdminServiceServer) ReleaseCalls(context.Context, *ReleaseCallsRequest) (*ReleaseCallsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReleaseCalls not implemented")
@@ -562,6 +656,78 @@ func _AdminService_ListSecrets_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_CreateToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).CreateToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_CreateToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).CreateToken(ctx, req.(*CreateTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListTokens_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListTokensRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListTokens(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListTokens_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListTokens(ctx, req.(*ListTokensRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RevokeToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RevokeToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RevokeToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RevokeToken(ctx, req.(*RevokeTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_CreateLogin_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateLoginRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).CreateLogin(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_CreateLogin_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).CreateLogin(ctx, req.(*CreateLoginRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AdminService_ReleaseCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReleaseCallsRequest)
 	if err := dec(in); err != nil {
@@ -708,6 +874,22 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSecrets",
 			Handler:    _AdminService_ListSecrets_Handler,
+		},
+		{
+			MethodName: "CreateToken",
+			Handler:    _AdminService_CreateToken_Handler,
+		},
+		{
+			MethodName: "ListTokens",
+			Handler:    _AdminService_ListTokens_Handler,
+		},
+		{
+			MethodName: "RevokeToken",
+			Handler:    _AdminService_RevokeToken_Handler,
+		},
+		{
+			MethodName: "CreateLogin",
+			Handler:    _AdminService_CreateLogin_Handler,
 		},
 		{
 			MethodName: "ReleaseCalls",
