@@ -55,12 +55,10 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 		s.cancelled(ctx, st)
 	}
 	switch {
-	case err != nil && limited.Err() == nil:
+	case err != nil && (limited.Err() == nil || ctx.Err() != nil):
 		return nil, err
 	case st.isUnknown:
 		return nil, invalid(fmt.Sprintf("unknown tool %q", req.Params.Name))
-	case c.tasks && st.result == nil:
-		return result(s.newTask(ctx, st.id))
 	}
 	return s.outcome(ctx, c, st, report)
 }
@@ -74,17 +72,19 @@ func (s *Server) continueCall(ctx context.Context, c *client, req *mcp.CallToolR
 	}
 	spec.CallId = id
 	st, report := &state{id: id}, c.progress(ctx, req.Params.GetProgressToken())
-	err = s.execute(ctx, st, spec, report)
+	limited, stop := c.limited(ctx)
+	defer stop()
+	err = s.execute(limited, st, spec, report)
 	if ctx.Err() != nil {
 		s.cancelled(ctx, st)
 	}
-	if status.Code(err) == codes.AlreadyExists {
+	if err == nil {
+		err = s.answered(limited, c, st, suspension, req.Params.InputResponses, report)
+	}
+	switch {
+	case status.Code(err) == codes.AlreadyExists:
 		return nil, errState
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.answered(ctx, c, st, suspension, req.Params.InputResponses, report); err != nil {
+	case err != nil && (limited.Err() == nil || ctx.Err() != nil):
 		return nil, err
 	}
 	return s.outcome(ctx, c, st, report)
@@ -123,7 +123,7 @@ func specOf(p *mcp.CallToolParamsRaw) (*tooldv1.CallSpec, error) {
 }
 
 // outcome returns the result of a call. If the call waits for an answer that its client may give, it asks the client. Otherwise the result
-// says what the call waits for.
+// says what the call waits for, or is a task for a client that follows tasks.
 func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) (mcp.Result, error) {
 	for range maxQuestions {
 		questions, err := s.questionsOf(ctx, c, st.id, st.suspension)
@@ -143,8 +143,11 @@ func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(
 			break
 		}
 	}
-	if st.result != nil {
+	switch {
+	case st.result != nil:
 		return s.finished(ctx, c, st), nil
+	case c.tasks && st.stop == nil:
+		return result(s.newTask(ctx, st.id))
 	}
 	return s.waiting(ctx, c, st)
 }

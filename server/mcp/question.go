@@ -36,8 +36,7 @@ func ask(st *state, questions mcp.InputRequestMap) *inputRequired {
 	return out
 }
 
-// questionsOf returns the questions of a suspension, or nil if the client gets none: it shows no forms, or another person has to answer. The
-// keys begin with the id of the suspension, so an answer never counts for a question of another round.
+// questionsOf returns the questions of a suspension, or nil if the client gets none: it shows no forms, or another person has to answer.
 func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
 	if q == nil || !c.form || q.GetAction() == "frontend" {
 		return nil, nil
@@ -49,12 +48,10 @@ func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *toold
 	}
 	all := mcp.InputRequestMap{}
 	for key, f := range ticketOf(q).forms {
-		all[keyOf(q, key)] = &mcp.ElicitParams{Mode: "form", Message: f.message, RequestedSchema: f.schema}
+		all[key] = &mcp.ElicitParams{Mode: "form", Message: f.message, RequestedSchema: f.schema}
 	}
 	return all, nil
 }
-
-func keyOf(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
 
 // mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
 func (s *Server) mayApprove(ctx context.Context, id string, q *tooldv1.Suspension) (bool, error) {
@@ -124,7 +121,7 @@ func (s *Server) elicit(ctx context.Context, st *state, questions mcp.InputReque
 func (s *Server) answer(ctx context.Context, st *state, responses mcp.InputResponseMap, report func(*tooldv1.Progress)) error {
 	q, answers := st.suspension, map[string]json.RawMessage{}
 	for key := range ticketOf(q).forms {
-		is, ok := responses[keyOf(q, key)].(*mcp.ElicitResult)
+		is, ok := responses[key].(*mcp.ElicitResult)
 		if !ok {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -180,6 +181,8 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 			return result(s.listTools(ctx, req))
 		case *mcp.CallToolRequest:
 			return result(s.callTool(ctx, req))
+		case *mcp.ListPromptsRequest, *mcp.GetPromptRequest, *mcp.ListResourcesRequest, *mcp.ListResourceTemplatesRequest, *mcp.ReadResourceRequest:
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK has empty lists
 		case *mcp.InitializedRequest:
 			s.watchSession(ctx, req.Session)
 		case *mcp.ServerRequest[*taskParams]:

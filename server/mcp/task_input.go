@@ -80,11 +80,16 @@ func (s *Server) taskQuestions(ctx context.Context, c *client, id string, q *too
 	if err != nil || all == nil {
 		return nil, err
 	}
-	for key := range s.partial.of(q.GetSuspensionId()) {
-		delete(all, keyOf(q, key))
+	open, answered := mcp.InputRequestMap{}, s.partial.of(q.GetSuspensionId())
+	for key, question := range all {
+		if answered[key] == nil {
+			open[taskKey(q, key)] = question
+		}
 	}
-	return all, nil
+	return open, nil
 }
+
+func taskKey(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
 
 // updateTask takes answers to the questions of a task. It ignores answers to other questions, such as those of an earlier round.
 func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *taskAnswers) (*ack, error) {
@@ -101,7 +106,7 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	}
 	answers := map[string]json.RawMessage{}
 	for key := range ticketOf(q).forms {
-		if a := p.Responses[keyOf(q, key)]; a != nil {
+		if a := p.Responses[taskKey(q, key)]; a != nil {
 			answers[key] = a
 		}
 	}
