@@ -1,20 +1,23 @@
 package daemon
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
 // uiDaemon starts a daemon with HTTP that asks before it writes. The tokens of its principals are their names, ten times.
-func uiDaemon(t *testing.T) (*site, *browser) {
+func uiDaemon(t *testing.T) (*site, *proc, *browser) {
 	s := newSite(t, "rules: [{action: ask, tools: [write]}]")
 	config := "auth:\n  tokens:\n"
 	for name, roles := range map[string]string{"app": "caller, delegate", "ada": "approver, viewer", "eve": "approver, viewer"} {
@@ -26,7 +29,8 @@ func uiDaemon(t *testing.T) (*site, *browser) {
 	}
 	file := filepath.Join(filepath.Dir(s.data), "toold.yaml")
 	must(t, os.WriteFile(file, []byte(config), 0o600))
-	return s, browserOf(t, s.start("--config", file, "--listen-http", "127.0.0.1:0"))
+	p := s.start("--config", file, "--listen-http", "127.0.0.1:0")
+	return s, p, browserOf(t, p)
 }
 
 func uiToken(name string) string { return strings.Repeat(name, 10) }
@@ -61,7 +65,7 @@ func (s *site) has(name string) bool {
 
 // TestUIStreamAndDecisions follows a chat: a question in the stream, the answer of a person, and the replay after it.
 func TestUIStreamAndDecisions(t *testing.T) {
-	s, b := uiDaemon(t)
+	s, _, b := uiDaemon(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	app, ada, stream := uiToken("app"), uiToken("ada"), "/v1/ui/threads/chat/stream"
 	check := func(what string, status int, text string, want int, parts ...string) {
@@ -127,7 +131,7 @@ func TestUIStreamAndDecisions(t *testing.T) {
 
 // TestUIRefusals checks requests that are wrong, or hostile.
 func TestUIRefusals(t *testing.T) {
-	_, b := uiDaemon(t)
+	_, _, b := uiDaemon(t)
 	defer http.DefaultClient.CloseIdleConnections()
 	ticket := b.asks("run-1", "a.txt")
 	good := answers(ticket, ticket.Digest, true)
@@ -156,5 +160,60 @@ func TestUIRefusals(t *testing.T) {
 	}
 	if status, text := b.do("GET", "/v1/ui/runs/run-1/stream", "", ""); status != 401 {
 		t.Errorf("nobody sees the run: %d %s", status, text)
+	}
+}
+
+// TestUIStreamWaits follows a run while a person decides elsewhere: the stream stays open, and has the result.
+func TestUIStreamWaits(t *testing.T) {
+	s, _, b := uiDaemon(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	ticket := b.asks("run-1", "a.txt")
+	req, err := http.NewRequestWithContext(within(t), "GET", b.base+"/v1/ui/runs/run-1/stream?wait_for_decision=true", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+uiToken("app"))
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	if got := resp.Header.Get("X-Vercel-AI-UI-Message-Stream"); got != "v1" {
+		t.Errorf("the header is %q", got)
+	}
+	var types []string
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		var chunk struct{ Type string }
+		text, ok := strings.CutPrefix(lines.Text(), "data: {")
+		if !ok {
+			continue
+		}
+		must(t, json.Unmarshal([]byte("{"+text), &chunk))
+		if types = append(types, chunk.Type); chunk.Type == "tool-approval-request" {
+			if status, text := b.do("POST", "/v1/ui/decisions", uiToken("ada"), answers(ticket, ticket.Digest, true)); status != 200 {
+				t.Fatalf("%d %s", status, text)
+			}
+		}
+	}
+	must(t, lines.Err())
+	got := strings.Join(types, " ")
+	if want := "tool-approval-request data-toold-question tool-input-available tool-output-available finish-step finish"; !strings.HasSuffix(got, want) || !s.has("a.txt") {
+		t.Errorf("got %s, want %s at the end", got, want)
+	}
+}
+
+// TestUIStreamOfADrain checks that a stream which the daemon ends has an error. Otherwise a page would take half a message for a whole one.
+func TestUIStreamOfADrain(t *testing.T) {
+	_, p, b := uiDaemon(t)
+	defer http.DefaultClient.CloseIdleConnections()
+	b.asks("run-1", "a.txt")
+	req, err := http.NewRequestWithContext(within(t), "GET", b.base+"/v1/ui/runs/run-1/stream?wait_for_decision=true", nil)
+	must(t, err)
+	req.Header.Set("Authorization", "Bearer "+uiToken("app"))
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	p.signal(syscall.SIGTERM)
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if !strings.HasSuffix(string(text), "data: [DONE]\n\n") || !strings.Contains(string(text), `{"type":"error","errorText":"the daemon ended the stream; the calls continue"}`) {
+		t.Errorf("got %s", text)
 	}
 }

@@ -65,9 +65,9 @@ func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	case !s.began && err != nil:
 		writeError(w, r, err)
 	case err != nil:
-		s.end(s.mapper.Fail("the stream broke off: " + status.Convert(err).Message()))
+		_ = s.end(s.mapper.Fail("the stream broke off: " + status.Convert(err).Message())) // a write fails only when the client is gone
 	default:
-		s.end(s.mapper.Fail("the daemon ended the stream; the calls continue"))
+		_ = s.end(s.mapper.Fail("the daemon ended the stream; the calls continue"))
 	}
 }
 

@@ -77,7 +77,7 @@ export async function mergeTurns(writer: ChunkWriter, toolset: Toolset<"ai-sdk">
     if (answer?.runBlocked) break;
     const reply = ask([...history]);
     for await (const chunk of reply.toUIMessageStream({ sendStart: false, sendFinish: false })) writer.write(chunk);
-    const made: any[] = reply.responseMessages ? await reply.responseMessages : (await reply.response).messages, message = [...made].reverse().find((m) => m.role === "assistant");
+    const made: any[] = await (reply.responseMessages ?? reply.response.then((r) => r.messages)), message = [...made].reverse().find((m) => m.role === "assistant");
     if (message) history.push(message);
     const ids = callsOf(message);
     if (ids.length === 0) break;

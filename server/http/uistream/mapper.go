@@ -1,6 +1,7 @@
 package uistream
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -266,7 +267,7 @@ func (c *callState) output(o *tooldv1.Output) {
 	if c.tails == nil {
 		c.tails = map[string][]byte{}
 	}
-	tail := append(c.tails[o.GetStream()], o.GetData()...)
+	tail := slices.Concat(c.tails[o.GetStream()], o.GetData())
 	c.tails[o.GetStream()] = tail[max(0, len(tail)-maxTail):]
 	c.fresh = true
 }
