@@ -202,7 +202,7 @@ var hints = map[Reason]string{
 	ReasonSuspensionExpired:       "Start a new call: nobody answered the question in time.",
 	ReasonSuspensionNotFound:      "List the calls that wait; the question was answered, or is another principal's.",
 	ReasonThreadNotFound:          "Check the thread_id, and that this principal sees the thread.",
-	ReasonTokenExpired:            "Use a new token.",
+	ReasonTokenExpired:            "Use a new token or certificate.",
 	ReasonTokenInvalid:            "Use a token of this daemon; `toold token` names the file of the daemon's own.",
 	ReasonTokenNotFound:           "Check the id; ListTokens lists the stored credentials of the namespace.",
 	ReasonTokenRequired:           "Send a token; `toold token` names the file of the daemon's own.",

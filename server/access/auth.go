@@ -214,7 +214,7 @@ func (a *Auth) verify(ctx context.Context, header string) (*Identity, error) {
 
 // Expired returns the refusal of a credential that expired.
 func Expired(at time.Time) *call.Refusal {
-	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(at))
+	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the credential expired at %s", call.FormatTime(at))
 }
 
 // CanApprove reports whether the namespace has as many different people as who requires, not counting the subjects in not. Issuers, and rules

@@ -122,7 +122,7 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 			return id, id.Ended()
 		}
 	}
-	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate of %q, so a token is required", name)
+	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate, so a token is required; the name of the certificate is %s", name)
 }
 
 // mayGrant reports whether any number of principals could be among these approvers in a namespace. It passes each principal that it knows by

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -155,7 +156,7 @@ func newVerifier(t *testing.T, issuers ...oidc.Issuer) *oidc.Verifier {
 // refused fails the test unless err is a refusal with this kind and reason.
 func refused(t *testing.T, err error, kind call.RefusalKind, reason string) {
 	t.Helper()
-	r, ok := err.(*call.Refusal) //nolint:errorlint // Verify returns the refusal itself
+	r, ok := errors.AsType[*call.Refusal](err)
 	if !ok || r.Kind != kind || r.Reason != reason {
 		t.Errorf("error %v, want %s", err, reason)
 	}

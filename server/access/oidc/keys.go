@@ -154,8 +154,12 @@ func (k *keys) refresh(ctx context.Context, must bool) ([]publicKey, error) {
 		k.log.Warn("keys of the issuer not fetched; the old ones stay in use", zap.Int("keys", len(k.set)), zap.Error(err))
 		return k.set, k.unavailableLocked()
 	}
+	level := zap.DebugLevel
+	if k.loaded.IsZero() {
+		level = zap.InfoLevel
+	}
+	k.log.Log(level, "keys of the issuer fetched", zap.Int("keys", len(set)))
 	k.set, k.loaded = set, time.Now()
-	k.log.Info("keys of the issuer fetched", zap.Int("keys", len(set)))
 	return k.set, nil
 }
 
