@@ -361,7 +361,7 @@ var (
 
 // The pages for operators name only commands and flags that exist.
 func TestCommandsOfOperatorsPages(t *testing.T) {
-	for _, page := range []string{"install.md", "back-up.md", "move-a-store.md", "monitor.md", "rotate.md", "run-in-kubernetes.md"} {
+	for _, page := range []string{"install.md", "back-up.md", "manage-tokens.md", "move-a-store.md", "monitor.md", "rotate.md", "run-in-kubernetes.md"} {
 		text := readText(t, "../docs/how-to/"+page)
 		var commands []string
 		for _, m := range inlineCommand.FindAllStringSubmatch(text, -1) {
