@@ -54,6 +54,9 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	if ctx.Err() != nil {
 		s.cancelled(ctx, st)
 	}
+	if q := st.suspension; err == nil && len(req.Params.InputResponses) > 0 && !isApproval(q) { // The client answers a question that it knows from an earlier call.
+		err = s.answered(limited, c, st, q.GetSuspensionId(), req.Params.InputResponses, report)
+	}
 	switch {
 	case err != nil && (limited.Err() == nil || ctx.Err() != nil):
 		return nil, err

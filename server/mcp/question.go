@@ -41,7 +41,7 @@ func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *toold
 	if q == nil || !c.form || q.GetAction() == "frontend" {
 		return nil, nil
 	}
-	if q.GetApprovers() != nil || q.GetAction() == approval {
+	if isApproval(q) {
 		if ok, err := s.mayApprove(ctx, id, q); err != nil || !ok {
 			return nil, err
 		}
@@ -51,6 +51,11 @@ func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *toold
 		all[key] = &mcp.ElicitParams{Mode: "form", Message: f.message, RequestedSchema: f.schema}
 	}
 	return all, nil
+}
+
+// isApproval reports whether a question asks whether the call may run.
+func isApproval(q *tooldv1.Suspension) bool {
+	return q.GetApprovers() != nil || q.GetAction() == approval
 }
 
 // mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
@@ -82,7 +87,7 @@ func haveOne[T comparable](a, b []T) bool {
 // messageOf returns the text of a question. An approval also shows what would run.
 func messageOf(q *tooldv1.Suspension) string {
 	text := clean(q.GetMessage())
-	if q.GetApprovers() != nil || q.GetAction() == approval {
+	if isApproval(q) {
 		text += fmt.Sprintf("\n\nTool: %s\nArguments: %s", q.GetPending().GetName(), clean(q.GetPending().GetArguments()))
 	}
 	return text

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -138,23 +139,14 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// addChanges adds a tool that changes the list of tools: each of its calls connects another worker with one tool, or disconnects it.
+// addChanges adds a tool that changes the list of tools: each of its calls connects another worker, which has a tool of its own.
 func addChanges(ctx context.Context, w *worker.Worker, address string, running *sync.WaitGroup) {
-	var mu sync.Mutex
-	var disconnect context.CancelFunc
-	worker.Add(w, change("test_trigger_tool_change", "Changes the list of tools."), func(context.Context, *worker.Call, none) (string, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if disconnect != nil {
-			disconnect()
-			disconnect = nil
-			return "Removed transient_tool.", nil
-		}
-		var connected context.Context
-		connected, disconnect = context.WithCancel(ctx)
-		more := worker.New(worker.Config{Address: address, Token: token(pool), Pool: "transient"})
-		text(more, "transient_tool", "Exists for a moment.", "Done.")
-		running.Go(func() { _ = more.Run(connected) }) // The suite notices when the tool does not appear.
-		return "Added transient_tool.", nil
+	var calls atomic.Int32
+	worker.Add(w, change("test_trigger_tool_change", "Adds a tool to the list."), func(context.Context, *worker.Call, none) (string, error) {
+		id := fmt.Sprintf("new_tool_%d", calls.Add(1))
+		more := worker.New(worker.Config{Address: address, Token: token(pool), Pool: id})
+		text(more, id, "Is new.", "Done.")
+		running.Go(func() { _ = more.Run(ctx) }) // The client notices when the tool does not appear.
+		return "Added " + id + ".", nil
 	})
 }
