@@ -80,7 +80,7 @@ exit-codes" lists the exit codes.`,
 	}
 	group(groupCalls, artifactCommand(a), batchCommand(a), callCommand(a), callsCommand(a), cancelCommand(a), describeCommand(a), inputCommand(a), watchCommand(a))
 	group(groupPeople, answerCommand(a), approveCommand(a), declineCommand(a), inboxCommand(a))
-	group(groupTools, hooksCommand(a), toolsCommand(a))
+	group(groupTools, hooksCommand(a), mcpCommand(a), toolsCommand(a))
 	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a))
 	group(GroupStore, purgeCommand(a), releaseCommand(a))
 	group(groupAccess, auditCommand(a), loginCommand(a), rulesCommand(a), secretsCommand(a), tokenCommand(a))

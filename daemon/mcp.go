@@ -109,12 +109,13 @@ func (d reloader) readNextMCP(later *config.Config) (nextMCP, error) {
 }
 
 func (d reloader) reloadMCP(next nextMCP) (swapped bool, err error) {
+	before := d.servers.Load().cfg.MCP.Approvals
 	d.proveMCP(next.cfg, next.entries)
 	keys, err := d.mcp.Reload(next.entries)
 	if len(keys) > 0 {
 		d.log.Info("MCP servers changed", zap.Strings("servers", keys))
 	}
-	return len(keys) > 0, err
+	return len(keys) > 0 || before != next.cfg.MCP.Approvals, err
 }
 
 // Sources implements [service.Admin].

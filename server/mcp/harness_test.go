@@ -132,7 +132,7 @@ func (w *world) serve(cfg mcpserver.Config) string {
 	cfg.Authenticate = func(ctx context.Context) (string, error) {
 		user, _ := ctx.Value(userKey{}).(string)
 		_, err := tooldv1.NewToolServiceClient(w).ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
-		return user, err
+		return mcpserver.Principal("default", user), err
 	}
 	h := mcpserver.New(cfg).Handler()
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

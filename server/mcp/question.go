@@ -61,7 +61,7 @@ func isApproval(q *tooldv1.Suspension) bool {
 // mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
 func (s *Server) mayApprove(ctx context.Context, id string, q *tooldv1.Suspension) (bool, error) {
 	a := q.GetApprovers()
-	if !s.cfg.Approvals || a.GetDistinctFromCaller() || a.GetCount() > 1 || len(q.GetPending().GetArguments()) > maxShown {
+	if s.cfg.Approvals == nil || !s.cfg.Approvals() || a.GetDistinctFromCaller() || a.GetCount() > 1 || len(q.GetPending().GetArguments()) > maxShown {
 		return false, nil
 	}
 	if a == nil {

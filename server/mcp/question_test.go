@@ -137,6 +137,10 @@ func TestT144ForeignState(t *testing.T) {
 			"another call":     func(p *mcp.CallToolParams) string { p.RequestState = suspension + "." + suspension; return "alice" },
 			"changed":          func(p *mcp.CallToolParams) string { p.RequestState += "x"; return "alice" },
 			"without parts":    func(p *mcp.CallToolParams) string { p.RequestState = "x"; return "alice" },
+			"toold_wait of an operator": func(p *mcp.CallToolParams) string {
+				p.Name, p.Arguments = "toold_wait", map[string]any{"call_id": id}
+				return "oscar"
+			},
 			"toold_wait of bob": func(p *mcp.CallToolParams) string {
 				p.Name, p.Arguments = "toold_wait", map[string]any{"call_id": id}
 				return "bob"
@@ -159,7 +163,7 @@ func TestT144ForeignState(t *testing.T) {
 // may answer it.
 func TestT131OwnApproval(t *testing.T) {
 	w := newWorld(t)
-	off, on := w.serve(mcpserver.Config{}), w.serve(mcpserver.Config{Approvals: true})
+	off, on := w.serve(mcpserver.Config{}), w.serve(mcpserver.Config{Approvals: func() bool { return true }})
 	for _, tt := range []struct {
 		url, user, tool string
 		offered         bool
@@ -189,7 +193,7 @@ func TestT131OwnApproval(t *testing.T) {
 	got, err := tooldv1.NewCallServiceClient(w).GetCall(as(within(t), "ada"), &tooldv1.GetCallRequest{CallId: id})
 	must(t, err)
 	suspension := got.GetCall().GetSuspension().GetSuspensionId()
-	r, err := c.CallTool(within(t), &mcp.CallToolParams{Name: "deploy", RequestState: id + "." + suspension, InputResponses: mcp.InputResponseMap{suspension + ".answer": accept(nil)}})
+	r, err := c.CallTool(within(t), &mcp.CallToolParams{Name: "deploy", RequestState: id + "." + suspension, InputResponses: mcp.InputResponseMap{"answer": accept(nil)}})
 	if err != nil || !strings.Contains(textOf(r), "waits for the approval") {
 		t.Errorf("an answer that nobody asked for returned %v, %v", r, err)
 	}

@@ -34,9 +34,9 @@ type Config struct {
 	Conn grpc.ClientConnInterface
 	// Version is the version of toold that clients see.
 	Version string
-	// Approvals offers a ticket that names approvers to the client of the caller, if the caller alone may answer it. The default is false,
-	// because an MCP client can answer without asking a person.
-	Approvals bool
+	// Approvals reports whether a ticket that names approvers is offered to the client of the caller, if the caller alone may answer it. Nil
+	// means never, because an MCP client can answer without asking a person.
+	Approvals func() bool
 	// Authenticate returns the namespace and subject of the principal whose credential is in ctx, as one text. Its error has a gRPC status.
 	// [Server.Handler] needs it, and binds sessions to the principal.
 	Authenticate func(ctx context.Context) (string, error)

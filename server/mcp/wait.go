@@ -60,11 +60,11 @@ func (s *Server) waitTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	suspension := ""
 	if text := req.Params.RequestState; text != "" {
 		var of string
-		if of, suspension, err = s.retried(ctx, text); err == nil && of != id {
-			err = errState
-		}
-		if err != nil {
+		if of, suspension, err = s.retried(ctx, text); err != nil {
 			return nil, err
+		}
+		if _, err := s.ownCall(ctx, id); err != nil || of != id {
+			return nil, errState
 		}
 	}
 	c, st := clientOf(req), &state{id: id}
