@@ -424,8 +424,19 @@ func (d *daemon) listenHTTP(ctx context.Context) (err error) {
 		return config.Errorf("%w", err)
 	}
 	d.onClose(func() error { _ = d.webAt.Close(); return nil }) // as for the other listeners
-	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: secure})
+	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: secure, Browser: d.browserURL()})
 	return nil
+}
+
+// browserURL returns the base URL for browsers. It is empty when that is the address itself.
+func (d *daemon) browserURL() string {
+	switch hosts := d.cfg.HTTP.Hosts; {
+	case len(hosts) > 0:
+		return "https://" + hosts[0] // the name of the proxy
+	case d.cfg.TLS.Cert == "":
+		return fmt.Sprintf("http://%s:%d", httpserver.ConsoleHost(d.token), d.webAt.Addr().(*net.TCPAddr).Port)
+	}
+	return ""
 }
 
 // recover recovers the unfinished calls of the last daemon.

@@ -216,3 +216,101 @@ func TestT135Artifacts(t *testing.T) {
 		t.Errorf("without a token the status is %d", status)
 	}
 }
+
+// signIn opens a login link as its page does, and returns the base URL for browsers and the cookie.
+func (b *browser) signIn(p *proc) (base, link string, cookie *http.Cookie) {
+	b.t.Helper()
+	made, err := p.admin.CreateLogin(within(b.t), &tooldv1.CreateLoginRequest{})
+	must(b.t, err)
+	base, link, _ = strings.Cut(made.GetUrl(), "/login#")
+	resp := b.exchange(base, link, "same-origin")
+	if resp.StatusCode != http.StatusNoContent || len(resp.Cookies()) != 1 {
+		b.t.Fatalf("the link gives %s, %v", resp.Status, resp.Header)
+	}
+	return base, link, resp.Cookies()[0]
+}
+
+// exchange posts a login link. base is the URL for browsers.
+func (b *browser) exchange(base, link, site string) *http.Response {
+	b.t.Helper()
+	req, err := http.NewRequestWithContext(within(b.t), http.MethodPost, b.base+"/login", strings.NewReader(`{"link":"`+link+`"}`))
+	must(b.t, err)
+	req.Host = strings.TrimPrefix(base, "http://")
+	req.Header.Set("Sec-Fetch-Site", site)
+	resp, err := http.DefaultClient.Do(req)
+	must(b.t, err)
+	resp.Body.Close()
+	return resp
+}
+
+// TestT134LoginLink (T134) checks that only a POST of the page uses a login link up, that it works once, and that no log has it.
+func TestT134LoginLink(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start("--listen-http", "127.0.0.1:0", "--log-level", "debug")
+	b := browserOf(t, p)
+	defer http.DefaultClient.CloseIdleConnections()
+	made, err := p.admin.CreateLogin(within(t), &tooldv1.CreateLoginRequest{})
+	must(t, err)
+	base, link, _ := strings.Cut(made.GetUrl(), "/login#")
+	host := strings.TrimPrefix(base, "http://")
+	for range 2 { // a scanner or a prefetch opens the page, and a careless program sends the secret too
+		if resp := b.send("GET", "/login?link="+link, "Host", host); resp.StatusCode != 200 || len(resp.Cookies()) > 0 || resp.Header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("GET gives %s, %v", resp.Status, resp.Header)
+		}
+	}
+	for name, resp := range map[string]*http.Response{
+		"another page": b.exchange(base, link, "cross-site"), "a program": b.exchange(base, link, ""), "another host": b.exchange(b.base, link, "same-origin"),
+	} {
+		if resp.StatusCode != http.StatusForbidden {
+			t.Errorf("%s gets %s", name, resp.Status)
+		}
+	}
+	if first, second := b.exchange(base, link, "same-origin"), b.exchange(base, link, "same-origin"); first.StatusCode != 204 || second.StatusCode != 401 {
+		t.Errorf("the link gives %s, then %s", first.Status, second.Status)
+	}
+	p.kill()
+	if secret := link[len(link)-16:]; strings.Contains(p.log.String(), secret) {
+		t.Errorf("the log has the link:\n%s", p.log)
+	}
+}
+
+// TestT133Cookie (T133) checks that the cookie of a session counts only for pages of the server itself, also after a restart, and not after
+// the end of the session.
+func TestT133Cookie(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start("--listen-http", "127.0.0.1:0")
+	b := browserOf(t, p)
+	defer http.DefaultClient.CloseIdleConnections()
+	base, _, cookie := b.signIn(p)
+	if !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Domain != "" {
+		t.Errorf("the cookie is %v", cookie)
+	}
+	with := func(headers ...string) int {
+		return b.send("GET", "/metrics", append(headers, "Cookie", cookie.Name+"="+cookie.Value)...).StatusCode
+	}
+	own := strings.TrimPrefix(base, "http://")
+	p.kill()
+	p = s.start("--listen-http", strings.TrimPrefix(b.base, "http://"))
+	for name, tt := range map[string]struct {
+		headers []string
+		want    int
+	}{
+		"own page":                 {[]string{"Host", own, "Sec-Fetch-Site", "same-origin"}, 200},
+		"address typed":            {[]string{"Host", own, "Sec-Fetch-Site", "none"}, 200},
+		"program":                  {[]string{"Host", own}, 403},
+		"page of another port":     {[]string{"Host", own, "Sec-Fetch-Site", "same-site"}, 403},
+		"its origin":               {[]string{"Host", own, "Origin", "http://" + strings.Split(own, ":")[0] + ":1", "Sec-Fetch-Site", "same-site"}, 403},
+		"host that others know":    {[]string{"Host", "localhost", "Sec-Fetch-Site", "same-origin"}, 403},
+		"address that others know": {[]string{"Sec-Fetch-Site", "same-origin"}, 403},
+	} {
+		if got := with(tt.headers...); got != tt.want {
+			t.Errorf("%s gets %d, want %d", name, got, tt.want)
+		}
+	}
+	if resp := b.send("POST", "/logout", "Host", own, "Sec-Fetch-Site", "same-origin", "Cookie", cookie.Name+"="+cookie.Value); resp.StatusCode != http.StatusNoContent {
+		t.Errorf("the end of the session is %s", resp.Status)
+	}
+	if got := with("Host", own, "Sec-Fetch-Site", "same-origin"); got != http.StatusUnauthorized {
+		t.Errorf("after the end of the session the status is %d", got)
+	}
+}

@@ -175,6 +175,8 @@ type HookState struct {
 type Address struct {
 	Network, Address string
 	TLS              bool
+	// Browser is the base URL for browsers when it is not [Address.URL].
+	Browser string
 }
 
 // URL returns the base URL of an address of the network "http".

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -85,7 +86,8 @@ func (s *admin) CreateLogin(ctx context.Context, _ *tooldv1.CreateLoginRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return &tooldv1.CreateLoginResponse{Url: addresses[i].URL() + "/login#" + text, ExpiresAt: timestamppb.New(t.Expires)}, nil
+	base := cmp.Or(addresses[i].Browser, addresses[i].URL())
+	return &tooldv1.CreateLoginResponse{Url: base + "/login#" + text, ExpiresAt: timestamppb.New(t.Expires)}, nil
 }
 
 // fromStored translates a credential without its hash.
