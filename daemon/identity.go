@@ -22,7 +22,7 @@ type identities struct {
 func readIdentities(cfg *config.Config) (n identities, err error) {
 	for _, s := range cfg.Auth.Issuers {
 		i := oidc.Issuer{
-			Name: s.Name, URL: s.URL, Audience: s.Audience, Namespace: s.Namespace, NamespaceClaim: s.NamespaceClaim, Namespaces: s.Namespaces,
+			Name: s.Name, URL: s.URL, Audiences: s.Audiences, Namespace: s.Namespace, NamespaceClaim: s.NamespaceClaim, Namespaces: s.Namespaces,
 			Roles: s.Roles, GroupsClaim: s.GroupsClaim,
 		}
 		for _, g := range s.Groups {

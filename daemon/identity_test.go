@@ -81,7 +81,7 @@ func (i *issuer) token(changes map[string]any) string {
 }
 
 func (i *issuer) settings(more string) string {
-	return "auth:\n  issuers:\n    - {name: corp, url: '" + i.url + "', audience: toold, namespace: default, roles: [caller, viewer]" + more + "}\n"
+	return "auth:\n  issuers:\n    - {name: corp, url: '" + i.url + "', audiences: [toold], namespace: default, roles: [caller, viewer]" + more + "}\n"
 }
 
 // dial connects to a daemon. The empty token sends none.
@@ -362,11 +362,11 @@ func TestPageOfIdentities(t *testing.T) {
 }
 
 func TestIdentitySettingsThatAreRefused(t *testing.T) {
-	const issuer = "auth: {issuers: [{name: a, url: 'https://a.example', audience: toold, namespace: default, roles: [caller]"
+	const issuer = "auth: {issuers: [{name: a, url: 'https://a.example', audiences: [toold], namespace: default, roles: [caller]"
 	for text, want := range map[string]string{
 		issuer + ", namespace_claim: tenant}]}":                                        "set either namespace or namespace_claim",
 		issuer + ", authority: ca.pem, keys: keys.json}]}":                             "is not used with keys",
-		issuer + "}, {name: a, url: 'https://b.example', audience: b}]}":               `"a" is set twice`,
+		issuer + "}, {name: a, url: 'https://b.example', audiences: [b]}]}":            `"a" is set twice`,
 		strings.Replace(issuer, "roles: [caller]", "", 1) + "}]}":                      "set roles, groups or both",
 		strings.Replace(issuer, "https", "http", 1) + "}]}":                            "is not https",
 		strings.Replace(issuer, "name: a", "name: 'a:b'", 1) + "}]}":                   "is not a name",

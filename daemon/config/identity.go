@@ -10,7 +10,7 @@ import (
 type Issuer struct {
 	Name           string   `yaml:"name" required:"true" unique:"true" format:"name" help:"short name; the subject of a token is this name, a colon and the claim sub, so the name must not change"`
 	URL            string   `yaml:"url" required:"true" unique:"true" help:"URL of the issuer, exactly as in the claim iss of its tokens"`
-	Audience       string   `yaml:"audience" required:"true" help:"text that the claim aud must contain"`
+	Audiences      []string `yaml:"audiences" required:"true" help:"texts of which the claim aud must contain one"`
 	Keys           string   `yaml:"keys" help:"file with the public keys of the issuer (JSON Web Key Set); if empty, the daemon fetches the keys from the issuer"`
 	Authority      string   `yaml:"authority" help:"file with PEM certificates of the authority that signed the issuer's certificate; if empty, the authorities of the system"`
 	Namespace      string   `yaml:"namespace" help:"namespace of all tokens of the issuer; requires an empty namespace_claim"`
@@ -54,6 +54,9 @@ func (i *Issuer) Check() (wrong setting.Problems) {
 		wrong.Add("namespaces", "list the namespaces that namespace_claim may name")
 	case slices.Contains(i.Namespaces, ""):
 		wrong.Add("namespaces", "the name of a namespace is empty")
+	}
+	if slices.Contains(i.Audiences, "") {
+		wrong.Add("audiences", "an audience is empty")
 	}
 	if len(i.Roles) == 0 && len(i.Groups) == 0 {
 		wrong.Add("roles", "set roles, groups or both; otherwise no token has a role")

@@ -113,7 +113,7 @@ func (i *issuer) publish(keys map[string]crypto.PublicKey) {
 // config returns the configuration of the issuer. Everybody is a caller, and the group ops is an operator.
 func (i *issuer) config(name string) oidc.Issuer {
 	return oidc.Issuer{
-		Name: name, URL: i.URL, Audience: "toold", Namespace: "default", Roles: []string{"caller"},
+		Name: name, URL: i.URL, Audiences: []string{"toold", "https://toold.example/mcp"}, Namespace: "default", Roles: []string{"caller"},
 		GroupsClaim: "groups", Groups: []oidc.Group{{Name: "ops", Roles: []string{"operator", "approver"}}},
 	}
 }

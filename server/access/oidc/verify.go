@@ -35,11 +35,11 @@ var algorithms = []jose.SignatureAlgorithm{
 
 // An Issuer signs tokens.
 type Issuer struct {
-	Name     string // prefix of the subjects of this issuer
-	URL      string // value of the claim iss; the discovery document is below it
-	Audience string // the claim aud must contain it
-	Keys     []byte // JSON Web Key Set; nil means that the issuer publishes its keys
-	CA       []byte // PEM certificates of the authority for the issuer's own certificate; nil means the authorities of the system
+	Name      string   // prefix of the subjects of this issuer
+	URL       string   // value of the claim iss; the discovery document is below it
+	Audiences []string // the claim aud must contain one of them
+	Keys      []byte   // JSON Web Key Set; nil means that the issuer publishes its keys
+	CA        []byte   // PEM certificates of the authority for the issuer's own certificate; nil means the authorities of the system
 
 	// Namespace is the namespace of all tokens. If it is empty, the claim NamespaceClaim names one of Namespaces.
 	Namespace      string
@@ -135,8 +135,8 @@ func (i *issuer) check(c claims) (time.Time, error) {
 		return time.Time{}, errors.New("it has no claim exp")
 	case !now.Before(expires.Add(Skew)):
 		return time.Time{}, call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the token expired at %s", call.FormatTime(expires))
-	case !slices.Contains(c.texts("aud"), i.Audience):
-		return time.Time{}, fmt.Errorf("its audience is %s, not %q", short(fmt.Sprintf("%q", c.texts("aud"))), i.Audience)
+	case !slices.ContainsFunc(c.texts("aud"), func(a string) bool { return slices.Contains(i.Audiences, a) }):
+		return time.Time{}, fmt.Errorf("its audience is %s, and none of %q", short(fmt.Sprintf("%q", c.texts("aud"))), i.Audiences)
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		from, err := c.time(name)

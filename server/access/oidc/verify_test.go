@@ -50,8 +50,10 @@ func TestEveryAlgorithm(t *testing.T) {
 			t.Errorf("%s: accepted for %v", tt.algorithm, left)
 		}
 	}
+	_, _, err := v.Verify(t.Context(), sign(t, jose.ES256, p256, kid("p256"), i.claims(map[string]any{"aud": []string{"x", "https://toold.example/mcp"}})))
+	must(t, err)
 	// Without a key id, every key of the issuer that fits the algorithm counts.
-	_, _, err := v.Verify(t.Context(), sign(t, jose.ES256, p256, nil, i.claims(nil)))
+	_, _, err = v.Verify(t.Context(), sign(t, jose.ES256, p256, nil, i.claims(nil)))
 	must(t, err)
 	if n := i.count("/keys"); n != 1 {
 		t.Errorf("the keys were fetched %d times", n)
@@ -349,7 +351,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("..")
 	v, err := oidc.New(oidc.Config{
 		Log:     zap.NewNop(),
-		Issuers: []oidc.Issuer{{Name: "a", URL: "https://a", Audience: "a", Namespace: "n", Roles: []string{"caller"}, Keys: []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)}},
+		Issuers: []oidc.Issuer{{Name: "a", URL: "https://a", Audiences: []string{"a"}, Namespace: "n", Roles: []string{"caller"}, Keys: []byte(`{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}`)}},
 	})
 	if err != nil {
 		f.Fatal(err)
