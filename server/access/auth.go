@@ -51,7 +51,7 @@ type Identity struct {
 	granted Roles
 
 	readOnly bool            // may call only methods that change nothing
-	source   string          // names the credential in those that it creates; empty when it is not a token
+	source   string          // names the credential in those that it creates; empty for a token that an issuer signed
 	revoked  context.Context //nolint:containedctx // ends when the credential is revoked; nil for a credential that is never revoked
 }
 
@@ -74,6 +74,7 @@ func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
 		if a.peers[peers[i].UID] != nil {
 			return nil, fmt.Errorf("peer with uid %d is configured twice", peers[i].UID)
 		}
+		id.source = id.sourceOf("peer", nil) // without the uid, which another machine may not have
 		a.peers[peers[i].UID] = &id
 	}
 	return a, nil

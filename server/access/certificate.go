@@ -54,6 +54,7 @@ func newCertificateRule(r CertificateRule) (certificateRule, error) {
 	if r.Principal.Subject == "" {
 		id.Subject = ""
 	}
+	id.source = id.sourceOf("certificate", []byte(r.Match))
 	c.id = id
 	return c, err
 }

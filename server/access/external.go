@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -60,13 +61,28 @@ func NewExternal(tokens TokenVerifier, rules []CertificateRule) (*External, erro
 }
 
 // SetExternal replaces the way to authenticate principals that the daemon does not know by name. It ends the streams of principals that the
-// old one authenticated: each client sends its request again and gets the rights that it has now.
+// old one authenticated: each client sends its request again and gets the rights that it has now. Credentials end that a certificate created
+// whose entry was removed or changed.
 func (a *Auth) SetExternal(e *External) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
 	if old := a.external.Swap(e); old != nil {
 		old.replace(&call.Refusal{
 			Kind: call.Unavailable, Reason: "ACCESS_CHANGED", Message: "the configuration of issuers and client certificates changed; send the request again", RetryAfter: time.Second,
 		})
 	}
+	_ = a.publish(context.Background(), slices.Collect(a.tokens.Load().all())) // Ignore the error: a credential that stays stored is left out at the next start.
+}
+
+// sources returns the sources of the certificates.
+func (e *External) sources() map[string]bool {
+	all := map[string]bool{}
+	if e != nil {
+		for i := range e.certificates {
+			all[e.certificates[i].id.source] = true
+		}
+	}
+	return all
 }
 
 // verifySigned returns the identity of a signed token. hash is the SHA-256 of its text. It returns nil when the text is not a signed token,

@@ -36,8 +36,7 @@ type Stored struct {
 	Principal tool.Principal `json:"principal"`
 	ReadOnly  bool           `json:"read_only,omitempty"`
 	Creator   string         `json:"creator"` // subject
-	// Parent names the credential that created this one, which ends with it. It is empty when that credential is not a token, such as a
-	// local user.
+	// Parent names the credential that created this one, which ends with it. It is empty for a token that an issuer signed.
 	Parent  string    `json:"parent,omitempty"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
@@ -121,7 +120,7 @@ func (a *Auth) Keep(store Store, stored []Stored) error {
 			next = append(next, t)
 		}
 	}
-	next, _ = withoutOrphans(next)
+	next, _ = a.withoutOrphans(next)
 	a.tokens.Store(newTokens(next))
 	if broken != nil {
 		return fmt.Errorf("stored credentials that cannot be read: %s", strings.Join(broken, "; "))

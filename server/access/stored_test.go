@@ -3,8 +3,12 @@ package access_test
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -341,6 +345,10 @@ func TestLogin(t *testing.T) {
 		}
 		_, err = a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + sessions[0]}})
 		wantReason(t, err, "TOKEN_INVALID")
+		for _, other := range []string{sessions[0], textOf("vera"), ""} {
+			_, _, err = a.Exchange(t.Context(), other)
+			wantReason(t, err, "LOGIN_INVALID")
+		}
 		ctx, stop := id.While(t.Context())
 		defer stop()
 		must(t, a.EndSession(t.Context(), sessions[0]))
@@ -403,4 +411,56 @@ func TestStoredBound(t *testing.T) {
 			t.Errorf("list = %v, %v", list, err)
 		}
 	})
+}
+
+// TestStoredBoundOfNamespace checks the limit of the credentials of a namespace.
+func TestStoredBoundOfNamespace(t *testing.T) {
+	s := newShelf()
+	p := tool.Principal{Namespace: "b", Subject: "olga", Roles: []string{"caller"}}
+	for i := range access.MaxStored - 1 {
+		id := fmt.Sprint("cred-", i)
+		s.kept[id] = access.Stored{ID: id, Kind: access.KindToken, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(id))), Principal: p, Expires: s.temp}
+	}
+	a := start(t, s)
+	_, _, err := a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
+	must(t, err)
+	_, _, err = a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
+	wantReason(t, err, "TOO_MANY_TOKENS")
+	_, _, err = a.Create(t.Context(), as(t, a, textOf("root")), grant("caller"))
+	must(t, err)
+}
+
+// TestCreatedByCertificateOrPeer checks that a token ends with the entry of the certificate that created it, and that one of a local user
+// survives a restart.
+func TestCreatedByCertificateOrPeer(t *testing.T) {
+	s := newShelf()
+	a := start(t, s)
+	entry := access.CertificateRule{Match: "CN=ci", Principal: tool.Principal{Namespace: "b", Subject: "ci", Roles: []string{"operator"}}}
+	set := func(rules ...access.CertificateRule) {
+		t.Helper()
+		e, err := access.NewExternal(nil, rules)
+		must(t, err)
+		a.SetExternal(e)
+	}
+	raw, err := asn1.Marshal(pkix.Name{CommonName: "ci"}.ToRDNSequence())
+	must(t, err)
+	create := func(c access.Credential) string {
+		t.Helper()
+		id, err := a.Identify(t.Context(), c)
+		must(t, err)
+		text, _, err := a.Create(t.Context(), id, grant("operator"))
+		must(t, err)
+		return text
+	}
+	set(entry)
+	byPeer := create(access.Credential{Local: true, UID: 7})
+	byCertificate := create(access.Credential{Certificate: &x509.Certificate{RawSubject: raw, NotAfter: time.Now().Add(time.Hour)}})
+	set(entry)
+	as(t, a, byCertificate)
+	entry.Principal.Roles = []string{"caller"}
+	set(entry)
+	_, err = a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + byCertificate}})
+	wantReason(t, err, "TOKEN_INVALID")
+	a = start(t, s)
+	as(t, a, byPeer)
 }

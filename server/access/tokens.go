@@ -122,16 +122,16 @@ func (t *Token) parse() (*token, error) {
 		return nil, errors.New("the hash must be the SHA-256 of the token in 64 hex digits")
 	}
 	id.Expires = t.Expires
-	id.source = id.sourceOf(sum)
+	id.source = id.sourceOf("token", sum)
 	return newToken([sha256.Size]byte(sum), id), nil
 }
 
-// sourceOf returns the source of a configured token. It changes with the rights of the token, so that the credentials which the token created
-// do not outlive these rights, also when they change while the daemon does not run.
-func (id *Identity) sourceOf(hash []byte) string {
-	rights := fmt.Sprintf("%x %q %q %d %q %d", hash, id.Namespace, id.Subject, id.granted, id.Groups, id.Expires.Unix())
+// sourceOf returns the source of a configured credential. It changes with the rights of the credential, so that what it created does not
+// outlive these rights, also when they change while the daemon does not run.
+func (id *Identity) sourceOf(kind string, secret []byte) string {
+	rights := fmt.Sprintf("%s %x %q %q %d %q %d", kind, secret, id.Namespace, id.Subject, id.granted, id.Groups, id.Expires.Unix())
 	sum := sha256.Sum256([]byte(rights))
-	return "sha256:" + hex.EncodeToString(sum[:8])
+	return kind + ":" + hex.EncodeToString(sum[:8])
 }
 
 // sameRights reports whether two identities permit the same.
@@ -142,7 +142,7 @@ func (id *Identity) sameRights(o *Identity) bool {
 // publish replaces the tokens by those of next whose creator is still valid, and revokes all others. The caller holds a.changing. An error
 // means that the store still has a credential whose creator is no longer valid.
 func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
-	next, orphans := withoutOrphans(next)
+	next, orphans := a.withoutOrphans(next)
 	valid := make(map[*token]bool, len(next))
 	for _, t := range next {
 		valid[t] = true
@@ -160,10 +160,13 @@ func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
 	return err
 }
 
-// withoutOrphans separates the stored credentials whose creator is not in the list from all others.
-func withoutOrphans(list []*token) (left, orphans []*token) {
+// withoutOrphans separates the stored credentials whose creator is no longer valid from all others.
+func (a *Auth) withoutOrphans(list []*token) (left, orphans []*token) {
 	for {
-		sources := make(map[string]bool, len(list))
+		sources := a.external.Load().sources()
+		for _, id := range a.peers {
+			sources[id.source] = true
+		}
 		for _, t := range list {
 			sources[t.id.source] = true
 		}
