@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
@@ -162,27 +164,37 @@ func checkVolumes(t *testing.T, o *objects) {
 	}
 }
 
-// The overlay landlock keeps to the standard "restricted" of pod security. The overlay user-namespaces leaves it only where isolation needs that.
-func TestOverlaysIsolate(t *testing.T) {
-	for _, name := range []string{"user-namespaces", "landlock"} {
-		o := overlay(t, name)
-		c := o.pod().Containers[0].SecurityContext
-		if *c.AllowPrivilegeEscalation || !*c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || c.Capabilities.Add != nil || c.Privileged != nil {
-			t.Errorf("%s: %+v", name, c)
+// forbidden returns what the cluster's own check of pod security forbids at a level.
+func forbidden(t *testing.T, o *objects, level api.Level) (reasons []string) {
+	t.Helper()
+	checks, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	must(t, err)
+	template := &o.set.Spec.Template
+	for _, result := range checks.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &template.ObjectMeta, &template.Spec) {
+		if !result.Allowed {
+			reasons = append(reasons, result.ForbiddenReason)
 		}
-		if p := o.pod(); !*p.SecurityContext.RunAsNonRoot || p.HostNetwork || p.HostPID || p.HostIPC || *p.AutomountServiceAccountToken || *p.EnableServiceLinks {
+	}
+	slices.Sort(reasons)
+	return reasons
+}
+
+// A cluster admits the pod of each overlay at the level that the namespace names. The overlay user-namespaces leaves the level "restricted" only where
+// isolation of calls needs that.
+func TestPodSecurity(t *testing.T) {
+	for name, want := range map[string][]string{"landlock": nil, "user-namespaces": {"forbidden AppArmor profile", "procMount", "seccompProfile"}} {
+		o := overlay(t, name)
+		if got := forbidden(t, o, api.LevelRestricted); !slices.Equal(got, want) {
+			t.Errorf("%s: restricted forbids %q, want %q", name, got, want)
+		}
+		level := api.Level(o.namespace.Labels[api.EnforceLevelLabel])
+		if got := forbidden(t, o, level); got != nil || !level.Valid() {
+			t.Errorf("%s: the level %q forbids %q", name, level, got)
+		}
+		c := o.pod().Containers[0].SecurityContext
+		if p := o.pod(); !*c.ReadOnlyRootFilesystem || *p.AutomountServiceAccountToken || *p.EnableServiceLinks || (name == "user-namespaces") != (p.HostUsers != nil && !*p.HostUsers) {
 			t.Errorf("%s: %+v", name, p)
 		}
-	}
-	landlock, full := overlay(t, "landlock"), overlay(t, "user-namespaces")
-	if c := landlock.pod().Containers[0].SecurityContext; c.ProcMount != nil || c.SeccompProfile != nil || c.AppArmorProfile != nil ||
-		landlock.pod().SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault ||
-		landlock.namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
-		t.Errorf("the overlay landlock is not restricted: %+v", c)
-	}
-	if c := full.pod().Containers[0].SecurityContext; *full.pod().HostUsers || *c.ProcMount != corev1.UnmaskedProcMount ||
-		c.SeccompProfile.Type != corev1.SeccompProfileTypeUnconfined || c.AppArmorProfile.Type != corev1.AppArmorProfileTypeUnconfined {
-		t.Errorf("the overlay user-namespaces does not allow isolation: %+v", c)
 	}
 }
 
