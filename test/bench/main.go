@@ -44,9 +44,19 @@ type result struct {
 	detail string
 }
 
+// references are the servers that the daemon is compared with, by the argument that starts them.
+var references = map[string]func() error{"bare": serveBare, "bare-http": serveBareHTTP}
+
+func firstArgument() string {
+	if len(os.Args) < 2 {
+		return ""
+	}
+	return os.Args[1]
+}
+
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "bare" {
-		if err := serveBare(); err != nil {
+	if serve := references[firstArgument()]; serve != nil {
+		if err := serve(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

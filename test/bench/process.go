@@ -51,6 +51,7 @@ func goBuild(ctx context.Context, folder, binary string, flags ...string) error 
 type process struct {
 	cmd   *exec.Cmd
 	addr  string
+	http  string // host:port; empty unless the server serves HTTP
 	token string
 	ready time.Duration // time from start to the ready line
 	dir   string
@@ -60,6 +61,7 @@ type process struct {
 type readyLine struct {
 	Ready bool   `json:"ready"`
 	TCP   string `json:"tcp"`
+	HTTP  string `json:"http"`
 }
 
 // start runs a server and waits until it prints its address.
@@ -89,7 +91,7 @@ func start(ctx context.Context, name string, args, env []string) (*process, erro
 			ready := time.Since(began)
 			go func() { _, _ = io.Copy(io.Discard, out) }()
 			os.Remove(log.Name())
-			return &process{cmd: cmd, addr: line.TCP, ready: ready}, nil
+			return &process{cmd: cmd, addr: line.TCP, http: strings.TrimPrefix(line.HTTP, "http://"), ready: ready}, nil
 		}
 	}
 	_ = cmd.Process.Kill()

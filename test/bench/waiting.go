@@ -184,14 +184,21 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 	}
 	watch, stop := context.WithCancel(ctx)
 	defer stop()
+	return perWatcher(p, func() error {
+		stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	})
+}
+
+// perWatcher measures the memory that each of a thousand idle watchers takes. join adds one.
+func perWatcher(p *process, join func() error) (result, error) {
 	const idle = 11 * time.Second // every five seconds an idle daemon returns unused memory
 	come := func(watchers int) (resident int64, err error) {
 		for range watchers {
-			stream, err := client.WatchCalls(watch, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_CallId{CallId: spec.CallId}, Follow: true})
-			if err != nil {
-				return 0, err
-			}
-			if _, err := stream.Recv(); err != nil {
+			if err := join(); err != nil {
 				return 0, err
 			}
 		}
