@@ -69,12 +69,14 @@ bench-plugins: ## what each plugin adds to the server CPU of a read-only call
 	go run ./test/bench -plugins
 
 .PHONY: generate
-generate: ## generate the Go code of proto/ with the pinned tools
+generate: ## generate the Go code of proto/ and the OpenAPI document with the pinned tools
 	$(BUF) generate
+	$(BUF) build -o bin/image.binpb
+	go run ./server/http/openapi/generate bin/image.binpb server/http/openapi/openapi.json
 
 .PHONY: check-generated
 check-generated: generate ## fail when the committed generated code is not what generate makes
-	@changed=$$(git status --porcelain --untracked-files=all -- '*.pb.go' '*_pb.ts' '*_pb2*.py'); \
+	@changed=$$(git status --porcelain --untracked-files=all -- '*.pb.go' '*_pb.ts' '*_pb2*.py' '*/openapi.json*'); \
 	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
 
 .PHONY: release

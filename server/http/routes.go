@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/server/http/openapi"
 	"github.com/toold-dev/toold/server/service"
 )
 
@@ -21,6 +22,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /v1/ui/decisions", s.uiDecisions)
 	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
 	mux.HandleFunc("GET /v1/watch", s.watch)
+	mux.HandleFunc("GET /openapi.json", openapi.Serve)
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
