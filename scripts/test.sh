@@ -28,7 +28,9 @@ go build -o bin/testsum ./build/testsum
 longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
 if [[ ! ${PACKAGES:-} ]]; then
 	# These are modules apart. Go's cache of results does not see the files outside of them that they test.
-	for module in release deploy; do (cd build/$module && go test -count=1 ./...); done
+	(cd build/release && go test -count=1 ./...) &
+	(cd build/deploy && go test -count=1 ./...)
+	wait $!
 fi
 # Debug information would double the link time. vet runs with the linters.
 must=(-must conformance -must test/crash -must examples -must test/imports)
