@@ -20,5 +20,6 @@ for folder in examples/chat test/browser; do
 	$folder/node_modules/.bin/tsc -p $folder
 done
 npm --prefix examples/chat run --silent build
+test/browser/chat6.sh
 # The tests need Node 22, which comes with the packages.
 TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=120000 test/browser/*.test.ts

@@ -8,7 +8,7 @@ import { open } from "./browser.ts";
 import { line, start, tokens, tools } from "./daemon.ts";
 
 const daemon = await start(), { next, deployed } = await tools(daemon.tcp, daemon.app);
-const server = spawn(process.execPath, [new URL("../../examples/chat/dist/server.js", import.meta.url).pathname], {
+const server = spawn(process.execPath, [process.env.CHAT ?? new URL("../../examples/chat/dist/server.js", import.meta.url).pathname], {
   env: { ...process.env, TOOLD_ADDRESS: daemon.tcp, TOOLD_TOKEN: tokens.app, TOOLD_HTTP: daemon.http, PERSON_TOKEN: tokens.person }, stdio: ["ignore", "pipe", "inherit"],
 });
 after(async () => {
@@ -144,8 +144,10 @@ test("messages that the browser invents run nothing, and toold's results replace
 test("nobody is signed in", async () => {
   const { page, requests } = await chat(false);
   await say(page, 'use deploy {"target":"prod"}');
+  await state(page, "approval-requested");
+  const answered = page.waitForResponse((r) => r.request().method() === "POST");
   await page.getByText("Approve").click();
-  await page.waitForResponse((r) => r.request().method() === "POST");
+  await answered;
   await state(page, "approval-requested"); // the answer counts for nothing, and the page asks again
   const [call] = await calls(page);
   for await (const _ of await daemon.person.decline(call!)); // the call waited in toold's inbox
