@@ -18,11 +18,11 @@ export async function line(program: ChildProcess): Promise<string> {
   throw new Error("the program printed nothing");
 }
 
-/** Starts a daemon that asks a person before it deploys. It ends after the tests. */
+/** Starts a daemon that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
 export async function start() {
   const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
   mkdirSync(join(home, "workspace"));
-  writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n");
+  writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n");
   writeFileSync(join(home, "toold.yaml"), `
 listen: {tcp: "127.0.0.1:0", unix: "${join(home, "socket")}", http: "127.0.0.1:0"}
 log: {level: warn}
@@ -33,8 +33,15 @@ auth:
     - {name: person, roles: [approver, viewer], hash: "${hash(tokens.person)}"}
     - {name: worker, roles: [worker], hash: "${hash(tokens.worker)}"}
 `);
-  const daemon = spawn(process.env.TOOLD!, ["serve", "--config", "toold.yaml", "--data", "data", "--workspace", "workspace"], { cwd: home, stdio: ["ignore", "pipe", "inherit"] });
+  const run = (...args: string[]) => spawn(process.env.TOOLD!, ["serve", "--config", "toold.yaml", "--data", "data", "--workspace", "workspace", ...args], { cwd: home, stdio: ["ignore", "pipe", "inherit"] });
+  let daemon = run();
   const { http, tcp } = JSON.parse(await line(daemon)) as { http: string; tcp: string };
+  const again = async () => {
+    daemon.kill("SIGKILL");
+    await once(daemon, "exit");
+    daemon = run("--listen-tcp", tcp, "--listen-http", new URL(http).host);
+    await line(daemon);
+  };
   const app = new Client(tcp, { token: tokens.app }), person = new Client(tcp, { token: tokens.person });
   after(async () => {
     app.close();
@@ -43,7 +50,7 @@ auth:
     await once(daemon, "exit");
     rmSync(home, { recursive: true });
   });
-  return { http, tcp, app, person };
+  return { http, tcp, app, person, again };
 }
 
 /** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. */
