@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ const InboxMethod = "/http/inbox"
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
-	return map[string]Rule{
+	table := map[string]Rule{
 		tooldv1.CallService_ExecuteTool_FullMethodName:  {Roles: Caller | Delegate, Brief: true},
 		tooldv1.CallService_ExecuteBatch_FullMethodName: {Roles: Caller | Delegate},
 		tooldv1.CallService_ExecuteTurn_FullMethodName:  {Roles: Caller | Delegate},
@@ -140,7 +141,27 @@ func Table() map[string]Rule {
 		tooldv1.DocumentService_PutDocument_FullMethodName:    {Roles: end, Limit: quick},
 		tooldv1.DocumentService_DeleteDocument_FullMethodName: {Roles: end, Limit: quick},
 
-		tooldv1.WorkerService_Connect_FullMethodName:        {Roles: Worker | Operator, Unending: true},
+		tooldv1.WorkerService_Connect_FullMethodName: {Roles: Worker | Operator, Unending: true},
+
+		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
+		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
+		InboxMethod:     {Roles: see, Reads: true, Unending: true},
+
+		// Health probes have no credentials, and the response reveals nothing.
+		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
+		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Reads: true, Limit: quick},
+		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Reads: true, Unending: true},
+
+		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
+		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
+	}
+	maps.Copy(table, adminRules())
+	return table
+}
+
+// adminRules returns the rules of the methods of AdminService.
+func adminRules() map[string]Rule {
+	return map[string]Rule{
 		tooldv1.AdminService_ListDeadLetters_FullMethodName: {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_RetryDeadLetter_FullMethodName: {Roles: Operator, Limit: quick, Audited: true},
 
@@ -162,17 +183,5 @@ func Table() map[string]Rule {
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
-
-		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
-		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
-		InboxMethod:     {Roles: see, Reads: true, Unending: true},
-
-		// Health probes have no credentials, and the response reveals nothing.
-		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
-		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Reads: true, Limit: quick},
-		grpc_health_v1.Health_Watch_FullMethodName: {Roles: anyRole, Reads: true, Unending: true},
-
-		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
-		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
 	}
 }

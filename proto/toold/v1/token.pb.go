@@ -82,8 +82,9 @@ func (TokenKind) EnumDescriptor() ([]byte, []int) {
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, which is no secret.
-	TokenId string    `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
-	Kind    TokenKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.TokenKind" json:"kind,omitempty"`
+	TokenId string `protobuf:"bytes,1,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// Where the credential is accepted.
+	Kind TokenKind `protobuf:"varint,2,opt,name=kind,proto3,enum=toold.v1.TokenKind" json:"kind,omitempty"`
 	// What the creator says that it is for.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	// The principal of requests with this credential.
@@ -91,8 +92,10 @@ type Token struct {
 	// True if the credential permits only methods that change nothing.
 	ReadOnly bool `protobuf:"varint,5,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
 	// The subject that created it.
-	CreatedBy     string                 `protobuf:"bytes,6,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedBy string `protobuf:"bytes,6,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
+	// When it was created.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When it ends at the latest.
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -278,7 +281,8 @@ func (x *CreateTokenRequest) GetNamespace() string {
 // CreateTokenResponse is the only message that has the text of the token.
 type CreateTokenResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Token *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// The new token.
+	Token *Token `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
 	// The text, which begins with `toold_token_`.
 	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
