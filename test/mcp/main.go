@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -43,6 +44,9 @@ func main() {
 
 // run starts daemon, worker and proxy, runs the command, and stops them again.
 func run(ctx context.Context, binary string, command []string) (err error) {
+	if binary, err = filepath.Abs(binary); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "toold-mcp-")
 	if err != nil {
 		return err
