@@ -176,6 +176,13 @@ func (w *world) testTools() []tool.Tool {
 	}
 	echo := d("echo", reading)
 	echo.DisplayName, echo.Description, echo.ResultSchema = "Echo", "Returns its arguments.", json.RawMessage(`{"type":"object"}`)
+	hold := func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+		w.started <- c.ID
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	job, errand := d("job", tool.Effects{}), d("errand", tool.Effects{})
+	job.Metadata, errand.Metadata = map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "required"}
 	return []tool.Tool{
 		tool.Func(echo, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			return &tool.Result{Status: tool.StatusSuccess, Data: c.Arguments.Text()}, nil
@@ -191,12 +198,9 @@ func (w *world) testTools() []tool.Tool {
 			}
 			return &tool.Result{Status: tool.StatusSuccess, Message: "done"}, nil
 		}),
-		tool.Func(d("hold", tool.Effects{}), func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-			w.started <- c.ID
-			<-ctx.Done()
-			return nil, context.Cause(ctx)
-		}),
+		tool.Func(d("hold", tool.Effects{}), hold),
 		tool.Func(d("mixed", reading), mixed),
+		tool.Func(job, hold), tool.Func(errand, nothing),
 		tool.Func(d("book", tool.Effects{}), w.book),
 		tool.Func(d("secret", tool.Effects{}), nothing), tool.Func(d("launch", tool.Effects{}), nothing),
 		tool.Func(d("transfer", tool.Effects{}), nothing), tool.Func(d("deploy", tool.Effects{}), nothing),
