@@ -22,6 +22,7 @@ const (
 	EventOutput           EventType = "output"
 	EventSuspended        EventType = "suspended"
 	EventVoteRecorded     EventType = "vote_recorded"
+	EventClaimed          EventType = "claimed"
 	EventResumed          EventType = "resumed"
 	EventCancelRequested  EventType = "cancel_requested"
 	EventDocumentChanged  EventType = "document_changed"
@@ -45,6 +46,7 @@ type Event struct {
 	Suspension *Suspension     `json:"suspension,omitempty"` // for a resumed event, only its id and round are set
 	Decision   *tool.Decision  `json:"decision,omitempty"`
 	Vote       *VoteRecorded   `json:"vote,omitempty"`
+	Claim      *ClaimChanged   `json:"claim,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
 	Document   *DocumentNotice `json:"document,omitempty"`
 	Outcome    *Outcome        `json:"outcome,omitempty"`
@@ -100,6 +102,12 @@ type VoteRecorded struct {
 	Vote         tool.Vote `json:"vote"`
 	Votes        int       `json:"votes"`  // votes for the same answer, including this one
 	Needed       int       `json:"needed"` // required votes
+}
+
+// A ClaimChanged reports that a person looks at the question, or no longer does.
+type ClaimChanged struct {
+	SuspensionID string `json:"suspension_id"`
+	Claim        *Claim `json:"claim,omitempty"` // nil after a release
 }
 
 // A DocumentNotice reports that a document changed, or why a command was dropped.

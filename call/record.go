@@ -121,9 +121,26 @@ type Round struct {
 	// the arguments in Proposed.
 	Votes    []tool.Vote    `json:"votes,omitempty"`
 	Proposed string         `json:"proposed,omitempty"`
+	Claim    *Claim         `json:"claim,omitempty"`  // may have ended
+	Claims   int            `json:"claims,omitempty"` // number of changes of the claim
 	Decision *tool.Decision `json:"decision,omitempty"`
 	Expired  bool           `json:"expired,omitempty"`
 	Closed   bool           `json:"closed,omitempty"`
+}
+
+// A Claim says who looks at an open question. It refuses no decision.
+type Claim struct {
+	By    tool.Principal `json:"by"`
+	Since time.Time      `json:"since"`
+	Until time.Time      `json:"until"`
+}
+
+// At returns the claim, or nil when it has ended at the time now.
+func (c *Claim) At(now time.Time) *Claim {
+	if c == nil || !now.Before(c.Until) {
+		return nil
+	}
+	return c
 }
 
 // An Attempt is one execution of the tool, from intent to result.

@@ -26,6 +26,29 @@ type ResumeRequest struct {
 	Cursor          string
 }
 
+// A ClaimRequest claims a suspension, or releases the claim.
+type ClaimRequest struct {
+	SuspensionID string
+	For          time.Duration // 0 means 5 minutes
+	Release      bool
+	TakeOver     bool // replaces the claim of another principal
+}
+
+// TicketRights say what a principal may do with a suspension. A nil error means that it may, if the content of its decision is valid.
+type TicketRights struct {
+	SuspensionID string
+	CallID       string // empty when the principal has no such suspension
+
+	Approve, Decline, Edit, ResultInstead, Remember error
+
+	Scopes []tool.Scope // scopes that the principal may remember an approval for
+}
+
+// NoRights returns rights that err refuses altogether.
+func NoRights(suspensionID string, err error) TicketRights {
+	return TicketRights{SuspensionID: suspensionID, Approve: err, Decline: err, Edit: err, ResultInstead: err, Remember: err}
+}
+
 // A HeldSelector selects held calls of a namespace. Exactly one of its fields is set.
 type HeldSelector struct {
 	All         bool

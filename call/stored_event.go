@@ -22,6 +22,7 @@ func eventFields(w *wire, e *Event) {
 	pointer(w, 14, &e.Document, documentFields)
 	pointer(w, 15, &e.Outcome, outcomeFields)
 	pointer(w, 16, &e.Vote, voteRecordedFields)
+	pointer(w, 64, &e.Claim, claimChangedFields)
 }
 
 func voteRecordedFields(w *wire, v *VoteRecorded) {

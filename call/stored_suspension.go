@@ -13,6 +13,19 @@ func roundFields(w *wire, r *Round) {
 	flag(w, 4, &r.Closed)
 	list(w, 5, &r.Votes, voteFields)
 	text(w, 6, &r.Proposed)
+	pointer(w, 64, &r.Claim, claimFields)
+	integer(w, 65, &r.Claims)
+}
+
+func claimFields(w *wire, c *Claim) {
+	part(w, 1, &c.By, principalFields)
+	instant(w, 2, &c.Since)
+	instant(w, 3, &c.Until)
+}
+
+func claimChangedFields(w *wire, c *ClaimChanged) {
+	text(w, 1, &c.SuspensionID)
+	pointer(w, 2, &c.Claim, claimFields)
 }
 
 func suspensionFields(w *wire, s *Suspension) {

@@ -94,7 +94,7 @@ func (d *inboxDaemon) Changed(ctx context.Context) error {
 			return nil // calls may have changed between the list and the watch
 		}
 		for _, e := range f.GetEvents() {
-			if e.GetSuspended() != nil || e.GetResumed() != nil || e.GetFinished() != nil || e.GetVoteRecorded() != nil {
+			if e.GetSuspended() != nil || e.GetResumed() != nil || e.GetFinished() != nil || e.GetVoteRecorded() != nil || e.GetClaimed() != nil {
 				return nil
 			}
 		}

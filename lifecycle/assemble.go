@@ -43,7 +43,7 @@ func newPurger(e *Engine) *purge.Purger {
 }
 
 func newDecisions(e *Engine) decisions {
-	check := decision.Checker{Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.ToolOf, Refusal: func(c *call.Call) error {
+	check := decision.Checker{Scopes: e.cfg.Policies.Scopes, Answers: e.cfg.Answers, Now: e.cfg.Store.Now, Tool: e.catalog.ToolOf, Refusal: func(c *call.Call) error {
 		if e.held.Holds(c) {
 			return refusal.Held
 		}

@@ -199,7 +199,7 @@ func (d *decisions) replay(ctx context.Context, p tool.Principal, r *call.Resume
 func (d *decisions) lostDecision(ctx context.Context, l *activeCall, s *call.Suspension, r *call.ResumeRequest, err error) error {
 	switch {
 	case errors.Is(err, store.ErrExpired):
-		return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))
+		return decision.Expired(s)
 	case errors.Is(err, store.ErrDecisionExists):
 		return call.Refuse(call.AlreadyExists, "DECISION_ID_REUSED", "decision_id %q was used for another decision", r.Decision.ID)
 	case errors.Is(err, store.ErrConflict):

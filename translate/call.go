@@ -73,7 +73,7 @@ func fillRare(out *tooldv1.Call, c *call.Call) {
 	out.RewrittenBy, out.Timeouts = c.Rewriters, fromTimeouts(c.Timeouts)
 	if s := c.Open(); s != nil {
 		out.Suspension = FromSuspension(s)
-		out.Suspension.Votes = openVotes(c.LastRound())
+		out.Suspension.Votes, out.Suspension.Claim = openVotes(c.LastRound()), FromClaim(c.LastRound().Claim)
 	}
 	if c.Cancel != nil {
 		out.CancelRequest = fromCancel(c.Cancel)

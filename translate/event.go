@@ -125,6 +125,8 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 		b.event.Event = &tooldv1.CallEvent_VoteRecorded{VoteRecorded: &tooldv1.VoteRecorded{
 			SuspensionId: e.Vote.SuspensionID, Vote: fromVote(&e.Vote.Vote), Votes: int32(e.Vote.Votes), Needed: int32(e.Vote.Needed),
 		}}
+	case call.EventClaimed:
+		b.event.Event = &tooldv1.CallEvent_Claimed{Claimed: &tooldv1.SuspensionClaimed{SuspensionId: e.Claim.SuspensionID, Claim: FromClaim(e.Claim.Claim)}}
 	case call.EventResumed:
 		b.event.Event = &tooldv1.CallEvent_Resumed{Resumed: &tooldv1.CallResumed{Decision: FromDecision(e.Decision, e.Suspension)}}
 	case call.EventCancelRequested:

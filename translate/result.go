@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"errors"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toold-dev/toold/call"
@@ -76,6 +78,37 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead, Groups: a.Groups}
 	}
 	return out
+}
+
+// FromClaim translates the claim of a suspension, or nil.
+func FromClaim(c *call.Claim) *tooldv1.Claim {
+	if c == nil {
+		return nil
+	}
+	return &tooldv1.Claim{ClaimedBy: FromPrincipal(&c.By), ClaimedAt: FromTime(c.Since), Until: FromTime(c.Until)}
+}
+
+// FromRights translates what a principal may do with a suspension.
+func FromRights(r *call.TicketRights) *tooldv1.TicketRights {
+	return &tooldv1.TicketRights{
+		SuspensionId: r.SuspensionID, CallId: r.CallID, Approve: fromRight(r.Approve), Decline: fromRight(r.Decline), Edit: fromRight(r.Edit),
+		ResultInstead: fromRight(r.ResultInstead), Remember: fromRight(r.Remember),
+		RememberScopes: Each(r.Scopes, func(s *tool.Scope) tooldv1.RememberScope { return fromRememberScope(*s) }),
+	}
+}
+
+func fromRight(err error) *tooldv1.Right {
+	if err == nil {
+		return &tooldv1.Right{Allowed: true}
+	}
+	right := &tooldv1.Right{Message: err.Error()}
+	if r, ok := errors.AsType[*call.Refusal](err); ok {
+		right.Reason, right.Message = r.Reason, r.Message
+		if len(r.Violations) == 1 {
+			right.Message = r.Violations[0].Description // without the field
+		}
+	}
+	return right
 }
 
 // FromDecision translates the decision of a suspension, or nil. s is nil when the client already has the suspension.

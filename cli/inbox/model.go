@@ -95,8 +95,9 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 		}
 		e := known[id]
 		if e == nil {
-			e = &entry{call: c}
+			e = &entry{}
 		}
+		e.call = c // The question is the same; votes and claim may have changed.
 		e.gone = false
 		next = append(next, e)
 	}

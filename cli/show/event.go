@@ -42,6 +42,11 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 	case e.GetVoteRecorded() != nil:
 		w := e.GetVoteRecorded()
 		return say("vote", waits, fmt.Sprintf("%s by %s, %d of %d", name(w.GetVote().GetAction()), principal(w.GetVote().GetVoter()), w.GetVotes(), w.GetNeeded()))
+	case e.GetClaimed() != nil:
+		if c := e.GetClaimed().GetClaim(); c != nil {
+			return say("claimed", waits, "by "+principal(c.GetClaimedBy())+", until "+v.clock(c.GetUntil()))
+		}
+		return say("released", waits, "nobody looks at the question")
 	case e.GetResumed() != nil:
 		return say("decided", good, v.decision(e.GetResumed().GetDecision(), false))
 	case e.GetCancelRequested() != nil:

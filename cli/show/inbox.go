@@ -28,6 +28,9 @@ func (v View) InboxLine(c *tooldv1.Call, width int) string {
 	if votes := Votes(s); votes != "" {
 		title = votes + "  " + title
 	}
+	if c := s.GetClaim(); v.claimed(s) != "" {
+		title = "(" + Line(c.GetClaimedBy().GetSubject()) + " looks at it)  " + title
+	}
 	return line + cut(title, max(width-9-14-4-3, 1))
 }
 

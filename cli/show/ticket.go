@@ -38,6 +38,7 @@ func (v View) ticketFields(c *tooldv1.Call, s *tooldv1.Suspension) string {
 		"isolation", isolation(c.GetIsolation()),
 		"answered by", approvers(s.GetApprovers()),
 		"votes", votes(s),
+		"claimed by", v.claimed(s),
 		"waits since", v.clock(s.GetCreatedAt()),
 		"expires", v.clock(s.GetExpiresAt())+onExpiry(s),
 		"digest", Line(s.GetDigest()),

@@ -33,6 +33,8 @@ type Checker struct {
 	Tool    func(*call.Call) *Tool // returns nil when the tool no longer exists
 	// Refusal returns why the call accepts no answer now, or nil when it does.
 	Refusal func(*call.Call) error
+	// Scopes returns the scopes for which a principal may remember an approval, or why there are none.
+	Scopes func(*call.Call, *call.Suspension, tool.Principal) ([]tool.Scope, error)
 }
 
 // An Answer is a checked answer that may be stored. It decides the question or counts as a vote.
@@ -46,7 +48,10 @@ type Answer struct {
 
 // Check returns the checked answer of a request to the open question of c. round is the result of [Find].
 func (k *Checker) Check(c *call.Call, round *call.Round, p tool.Principal, r *call.ResumeRequest) (*Answer, error) {
-	s, err := k.answerable(c, round, r)
+	s, err := k.open(c, round)
+	if err == nil {
+		err = checkDigest(s, &r.Decision)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +85,7 @@ func (a *Answer) Event() call.Event {
 
 // Apply updates the record of the call with the answer.
 func (a *Answer) Apply(c *call.Call) {
-	c.Rounds = slices.Clone(c.Rounds)
-	last := &c.Rounds[len(c.Rounds)-1]
+	last := changeLast(c)
 	last.Votes, last.Proposed = a.votes, a.proposed
 	if a.decided {
 		c.Status = call.Resuming
@@ -89,25 +93,40 @@ func (a *Answer) Apply(c *call.Call) {
 	}
 }
 
-// answerable returns the open suspension that the request answers, or an error that explains why it answers none.
-func (k *Checker) answerable(c *call.Call, round *call.Round, r *call.ResumeRequest) (*call.Suspension, error) {
-	open := c.Open()
-	switch {
+// changeLast returns the last round of c for a change. Other records keep the old one.
+func changeLast(c *call.Call) *call.Round {
+	c.Rounds = slices.Clone(c.Rounds)
+	return &c.Rounds[len(c.Rounds)-1]
+}
+
+// open returns the suspension of the round if it accepts answers now, or an error that explains why it accepts none.
+func (k *Checker) open(c *call.Call, round *call.Round) (*call.Suspension, error) {
+	s := &round.Suspension
+	switch open := c.Open(); {
 	case round.Expired:
-		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(round.Suspension.ExpiresAt))
-	case open == nil || open.ID != r.SuspensionID:
+		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(s.ExpiresAt))
+	case open == nil || open.ID != s.ID:
 		return nil, Decided(round, c)
+	case !k.Now().Before(s.ExpiresAt):
+		return nil, Expired(s)
 	}
-	if err := k.Refusal(c); err != nil {
-		return nil, err
-	}
+	return s, k.Refusal(c)
+}
+
+// Expired returns the refusal of an answer that comes too late.
+func Expired(s *call.Suspension) error {
+	return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))
+}
+
+// checkDigest refuses an answer for something other than s.
+func checkDigest(s *call.Suspension, d *tool.Decision) error {
 	switch {
-	case r.Decision.ExpectedDigest != "" && r.Decision.ExpectedDigest != open.Digest:
-		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s; read the call again", r.Decision.ExpectedDigest, open.Digest)
-	case r.Decision.ExpectedDigest == "" && open.Approvers != nil:
-		return nil, call.InvalidField("decision.expected_digest", "is required for this ticket: send the digest that the approver saw")
+	case d.ExpectedDigest != "" && d.ExpectedDigest != s.Digest:
+		return call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "the decision is for digest %s; the ticket has %s; read the call again", d.ExpectedDigest, s.Digest)
+	case d.ExpectedDigest == "" && s.Approvers != nil:
+		return call.InvalidField("decision.expected_digest", "is required for this ticket: send the digest that the approver saw")
 	}
-	return open, nil
+	return nil
 }
 
 // applied checks the content of the decision, and returns the decision in the form that will be stored.
@@ -123,18 +142,17 @@ func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d 
 	if err := k.checkAnswer(s, d.Result); err != nil {
 		return out, err
 	}
+	text, field := d.Arguments, "decision.arguments"
+	if text != "" {
+		if err := k.mayEdit(c, s); err != nil {
+			return out, err
+		}
+	}
 	if s.Origin == call.OriginDoubt {
 		return out, k.checkDoubt(c, d)
 	}
-	text, field := d.Arguments, "decision.arguments"
 	if s.ResumeMode == tool.PassDecisionToTool {
-		if d.Arguments != "" {
-			return out, call.InvalidField(field, "must be empty: for this ticket, send the new arguments as decision.result")
-		}
 		text, field = d.Result, "decision.result"
-	}
-	if s.ResumeMode == tool.UseDecisionAsToolResult && d.Arguments != "" {
-		return out, call.InvalidField(field, "must be empty: the answer to this ticket becomes the result of the call")
 	}
 	if text == "" {
 		return out, nil

@@ -50,9 +50,6 @@ func (a *DoubtAnswer) Result() *tool.Result {
 
 // checkDoubt refuses an answer about an attempt in doubt that cannot be applied.
 func (k *Checker) checkDoubt(c *call.Call, d *tool.Decision) error {
-	if d.Arguments != "" {
-		return call.InvalidField("decision.arguments", "must be empty: the attempt has already started with its arguments")
-	}
 	a := ParseDoubt(d.Result)
 	def := k.Tool(c)
 	switch {

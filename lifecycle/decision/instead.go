@@ -2,27 +2,20 @@ package decision
 
 import (
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/tool"
 )
 
 // checkInstead refuses a result in the tool's place that p may not give, or that cannot be the result of the call.
 func (k *Checker) checkInstead(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) error {
-	if s.Approvers == nil || !s.Approvers.ResultInstead {
-		return call.Refuse(call.PermissionDenied, "RESULT_INSTEAD_NOT_ALLOWED", "this ticket gives no right to answer in the tool's place; approve or decline the call")
-	}
-	if isCaller(p, c) {
-		return call.Refuse(call.PermissionDenied, "FOUR_EYES", "the caller cannot answer in the place of the tool that it called; another approver must")
+	if err := k.mayAnswerInstead(c, s, p); err != nil {
+		return err
 	}
 	if d.Result != "" || d.Arguments != "" || d.Remember != nil {
 		return call.InvalidField("decision.result_instead", "excludes result, arguments and remember: the tool does not run")
 	}
 	def := k.Tool(c)
-	switch {
-	case def == nil:
+	if def == nil {
 		return toolGone(c)
-	case !gating.NewBasis(def.Digest, def.Descriptor, tool.Arguments{}).Shown(c, s, def.Descriptor.MaxArguments):
-		return call.Refuse(call.FailedPrecondition, "TOOL_CHANGED", "the tool %q has changed since the question, so nobody can answer in its place; approve or decline the call", c.Tool)
 	}
 	return checkTexts(d.ResultInstead, def)
 }

@@ -28,12 +28,8 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 		return t, nil
 	}
 	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Says: says(d)}
-	for _, v := range t.votes {
-		if v.Voter.Subject == vote.Voter.Subject && v.Says == vote.Says {
-			refusal := call.Refuse(call.FailedPrecondition, "ALREADY_VOTED", "%s has already sent this vote; another approver must vote", v.Voter.Subject)
-			refusal.Metadata = map[string]string{"decision_id": v.DecisionID}
-			return t, refusal
-		}
+	if err := votedBefore(t.votes, vote.Voter, vote.Says); err != nil {
+		return t, err
 	}
 	t.votes = slices.DeleteFunc(t.votes, func(v tool.Vote) bool {
 		return v.Voter.Subject == vote.Voter.Subject || vote.Edited && v.Says != vote.Says

@@ -47,11 +47,12 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	if m == nil {
 		return nil, nil
 	}
+	if err := p.acceptsRules(s, c.Namespace); err != nil {
+		return nil, err
+	}
 	switch {
 	case d.Action == tool.Cancel:
 		return nil, call.InvalidField("decision.remember", "is not allowed with CANCEL; only an operator's rule can deny later calls")
-	case len(s.RememberOptions) == 0:
-		return nil, call.InvalidField("decision.remember", "this ticket has no remember_options: toold asks each time")
 	case d.Arguments != "":
 		return nil, call.InvalidField("decision.remember", "the options are for the original arguments; send either remember or edited arguments")
 	}
@@ -66,9 +67,6 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	if err != nil {
 		return nil, err
 	}
-	if len(p.all(c.Namespace)) >= maxRules {
-		return nil, call.Refuse(call.ResourceExhausted, "RULES_FULL", "this namespace has %d remembered rules, which is the limit; RevokeRule removes one", maxRules)
-	}
 	kept := *m
 	kept.Until = until
 	d.Remember = &kept
@@ -81,6 +79,35 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 		rule.Approvers, rule.Groups = a.Roles, a.Groups
 	}
 	return rule, nil
+}
+
+// acceptsRules returns an error when no answer to s may be remembered.
+func (p *Policies) acceptsRules(s *call.Suspension, namespace string) error {
+	switch {
+	case len(s.RememberOptions) == 0:
+		return call.InvalidField("decision.remember", "this ticket has no remember_options: toold asks each time")
+	case len(p.all(namespace)) >= maxRules:
+		return call.Refuse(call.ResourceExhausted, "RULES_FULL", "this namespace has %d remembered rules, which is the limit; RevokeRule removes one", maxRules)
+	}
+	return nil
+}
+
+// Scopes returns the scopes for which by may remember an approval, or why there are none.
+func (p *Policies) Scopes(c *call.Call, s *call.Suspension, by tool.Principal) (scopes []tool.Scope, err error) {
+	if err := p.acceptsRules(s, c.Namespace); err != nil {
+		return nil, err
+	}
+	for _, scope := range [...]tool.Scope{tool.RunScope, tool.ThreadScope, tool.NamespaceScope} {
+		if refused := mayRemember(c, by, scope); refused != nil {
+			err = refused
+		} else {
+			scopes = append(scopes, scope)
+		}
+	}
+	if len(scopes) > 0 {
+		err = nil
+	}
+	return scopes, err
 }
 
 // mayRemember returns an error when a rule may not have the scope s: the call has no such scope, or p is no operator and s is the

@@ -6,6 +6,7 @@ package toold
 const (
 	ReasonAccessChanged           Reason = "ACCESS_CHANGED"
 	ReasonActionCorrupt           Reason = "ACTION_CORRUPT"
+	ReasonAlreadyClaimed          Reason = "ALREADY_CLAIMED"
 	ReasonAlreadyDecided          Reason = "ALREADY_DECIDED"
 	ReasonAlreadyVoted            Reason = "ALREADY_VOTED"
 	ReasonAnswerInvalid           Reason = "ANSWER_INVALID"
@@ -23,6 +24,7 @@ const (
 	ReasonCallNotEnded            Reason = "CALL_NOT_ENDED"
 	ReasonCallNotFound            Reason = "CALL_NOT_FOUND"
 	ReasonCallPurged              Reason = "CALL_PURGED"
+	ReasonClaimsFull              Reason = "CLAIMS_FULL"
 	ReasonConfigInvalid           Reason = "CONFIG_INVALID"
 	ReasonCursorOutOfRange        Reason = "CURSOR_OUT_OF_RANGE"
 	ReasonDeadLetterNotFound      Reason = "DEAD_LETTER_NOT_FOUND"
@@ -118,6 +120,7 @@ const (
 var hints = map[Reason]string{
 	ReasonAccessChanged:           "Send the request again: the operator changed who may use the daemon.",
 	ReasonActionCorrupt:           "Run `toold salvage`, and restore what is damaged from a backup.",
+	ReasonAlreadyClaimed:          "Let the person who looks at the question decide, or decide anyway: a claim refuses no decision.",
 	ReasonAlreadyDecided:          "Read the call: another decision won, and the metadata names it.",
 	ReasonAlreadyVoted:            "Let another approver vote.",
 	ReasonAnswerInvalid:           "Send an answer that matches the ticket's `response_schema`; the question stays open.",
@@ -135,6 +138,7 @@ var hints = map[Reason]string{
 	ReasonCallNotEnded:            "End the call first with CancelCall.",
 	ReasonCallNotFound:            "Check the call_id; ListCalls lists the calls that this principal sees.",
 	ReasonCallPurged:              "Use a new call_id: the content of this call was erased.",
+	ReasonClaimsFull:              "Decide without a claim.",
 	ReasonConfigInvalid:           "Correct the file at the position that the message names, and reload.",
 	ReasonCursorOutOfRange:        "Watch again without a cursor: the daemon has lost the events of this cursor, or another daemon made it.",
 	ReasonDeadLetterNotFound:      "Check the id; `toold documents dead-letters` lists them.",
@@ -177,7 +181,7 @@ var hints = map[Reason]string{
 	ReasonNoSignals:               "Cancel the call instead.",
 	ReasonNoWorkers:               "Allow workers in the configuration of the daemon.",
 	ReasonOffsetOutOfRange:        "Read from a smaller offset.",
-	ReasonOperatorRequired:        "Let an operator decide, or remember the answer for a smaller scope.",
+	ReasonOperatorRequired:        "Let an operator do it, or remember the answer for a smaller scope.",
 	ReasonOtherAttempt:            "Read the call, and send the input for its current attempt.",
 	ReasonPeerNotAllowed:          "Send a token, or let the operator allow this local user.",
 	ReasonQueueFull:               "Send the request again later, and run fewer calls at once.",

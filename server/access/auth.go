@@ -55,6 +55,9 @@ type Identity struct {
 	revoked  context.Context //nolint:containedctx // ends when the credential is revoked; nil for a credential that is never revoked
 }
 
+// ReadOnly reports whether the credential may only call methods that change nothing.
+func (id *Identity) ReadOnly() bool { return id.readOnly }
+
 // Has reports whether the identity has one of these roles.
 func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 

@@ -116,6 +116,10 @@ func Table() map[string]Rule {
 		tooldv1.CallService_CallTool_FullMethodName:     {Roles: Caller | Delegate, Brief: true},
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see, Reads: true},
+
+		tooldv1.CallService_ClaimSuspension_FullMethodName: {Roles: Approver | Operator | Caller | Delegate, Limit: quick},
+		tooldv1.CallService_WhoAmI_FullMethodName:          {Roles: anyRole, Reads: true, Limit: quick},
+
 		tooldv1.CallService_Session_FullMethodName:      {Roles: see, Reads: true}, // The interceptors check the roles for each item of the session.
 		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Reads: true, Limit: quick},

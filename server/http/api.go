@@ -36,6 +36,8 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.CallService_ListRules_FullMethodName, calls.ListRules)
 	unary(a, tooldv1.CallService_RevokeRule_FullMethodName, calls.RevokeRule)
 	unary(a, tooldv1.CallService_SetPermissionMode_FullMethodName, calls.SetPermissionMode)
+	unary(a, tooldv1.CallService_ClaimSuspension_FullMethodName, calls.ClaimSuspension)
+	unary(a, tooldv1.CallService_WhoAmI_FullMethodName, calls.WhoAmI)
 
 	unary(a, tooldv1.ToolService_ListTools_FullMethodName, tools.ListTools)
 	unary(a, tooldv1.ToolService_GetTool_FullMethodName, tools.GetTool)

@@ -31,6 +31,10 @@ type Calls interface {
 	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
 	// Resume applies a decision. The watcher returns the events that follow the decision.
 	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
+	// Rights returns what a principal may do with a suspension now.
+	Rights(ctx context.Context, p tool.Principal, suspensionID string) (call.TicketRights, error)
+	// Claim claims a suspension or releases the claim, and returns the claim that holds now.
+	Claim(ctx context.Context, p tool.Principal, r call.ClaimRequest) (*call.Claim, error)
 	// Describe returns a preview of what a call would do, without starting it.
 	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)

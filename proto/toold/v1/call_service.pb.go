@@ -765,6 +765,246 @@ func (x *ResumeToolResponse) GetFrame() *Frame {
 	return nil
 }
 
+// ClaimSuspensionRequest claims a suspension, or ends a claim.
+type ClaimSuspensionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// How long the claim lasts from now on, 10 seconds to one hour. Absent means 5 minutes. A repeated request of the claimant extends the
+	// claim; it never shortens it, and an extension by less than 10 seconds changes nothing.
+	Duration *durationpb.Duration `protobuf:"bytes,2,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Ends the principal's own claim. If there is none, nothing changes.
+	Release bool `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"`
+	// Replaces the claim of another principal. Needs ROLE_OPERATOR.
+	TakeOver      bool `protobuf:"varint,4,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimSuspensionRequest) Reset() {
+	*x = ClaimSuspensionRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimSuspensionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimSuspensionRequest) ProtoMessage() {}
+
+func (x *ClaimSuspensionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimSuspensionRequest.ProtoReflect.Descriptor instead.
+func (*ClaimSuspensionRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ClaimSuspensionRequest) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *ClaimSuspensionRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *ClaimSuspensionRequest) GetRelease() bool {
+	if x != nil {
+		return x.Release
+	}
+	return false
+}
+
+func (x *ClaimSuspensionRequest) GetTakeOver() bool {
+	if x != nil {
+		return x.TakeOver
+	}
+	return false
+}
+
+// ClaimSuspensionResponse contains the claim.
+type ClaimSuspensionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent after a release.
+	Claim         *Claim `protobuf:"bytes,1,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClaimSuspensionResponse) Reset() {
+	*x = ClaimSuspensionResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClaimSuspensionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClaimSuspensionResponse) ProtoMessage() {}
+
+func (x *ClaimSuspensionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClaimSuspensionResponse.ProtoReflect.Descriptor instead.
+func (*ClaimSuspensionResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ClaimSuspensionResponse) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+// WhoAmIRequest names the suspensions that the client wants to know about.
+type WhoAmIRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 100.
+	SuspensionIds []string `protobuf:"bytes,1,rep,name=suspension_ids,json=suspensionIds,proto3" json:"suspension_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WhoAmIRequest) GetSuspensionIds() []string {
+	if x != nil {
+		return x.SuspensionIds
+	}
+	return nil
+}
+
+// WhoAmIResponse describes the principal.
+type WhoAmIResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set.
+	Principal *Principal `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
+	// When the credential expires. Absent means never.
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The credential may only call methods that change nothing.
+	ReadOnly bool `protobuf:"varint,3,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"`
+	// One for each suspension_id, in the order of the request. A suspension that the principal does not see gives no rights, with the reason
+	// SUSPENSION_NOT_FOUND.
+	Tickets       []*TicketRights `protobuf:"bytes,4,rep,name=tickets,proto3" json:"tickets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WhoAmIResponse) GetPrincipal() *Principal {
+	if x != nil {
+		return x.Principal
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetReadOnly() bool {
+	if x != nil {
+		return x.ReadOnly
+	}
+	return false
+}
+
+func (x *WhoAmIResponse) GetTickets() []*TicketRights {
+	if x != nil {
+		return x.Tickets
+	}
+	return nil
+}
+
 // WatchCallsRequest says which calls to watch, and from where.
 type WatchCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -794,7 +1034,7 @@ type WatchCallsRequest struct {
 
 func (x *WatchCallsRequest) Reset() {
 	*x = WatchCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +1046,7 @@ func (x *WatchCallsRequest) String() string {
 func (*WatchCallsRequest) ProtoMessage() {}
 
 func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[12]
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +1059,7 @@ func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsRequest.ProtoReflect.Descriptor instead.
 func (*WatchCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchCallsRequest) GetSelector() isWatchCallsRequest_Selector {
@@ -945,7 +1185,7 @@ type WatchCallsResponse struct {
 
 func (x *WatchCallsResponse) Reset() {
 	*x = WatchCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1197,7 @@ func (x *WatchCallsResponse) String() string {
 func (*WatchCallsResponse) ProtoMessage() {}
 
 func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[13]
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1210,7 @@ func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsResponse.ProtoReflect.Descriptor instead.
 func (*WatchCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchCallsResponse) GetFrame() *Frame {
@@ -993,7 +1233,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1245,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[14]
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1258,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -1048,7 +1288,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1300,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[15]
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1313,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -1124,7 +1364,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1376,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1389,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListCallsRequest) GetStatuses() []CallStatus {
@@ -1251,7 +1491,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1263,7 +1503,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1276,7 +1516,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1315,7 +1555,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1567,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1580,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -1378,7 +1618,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1630,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1643,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelCallResponse) GetCall() *Call {
@@ -1441,7 +1681,7 @@ type CancelCallsRequest struct {
 
 func (x *CancelCallsRequest) Reset() {
 	*x = CancelCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1693,7 @@ func (x *CancelCallsRequest) String() string {
 func (*CancelCallsRequest) ProtoMessage() {}
 
 func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1706,7 @@ func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelCallsRequest) GetSelector() isCancelCallsRequest_Selector {
@@ -1553,7 +1793,7 @@ type CancelCallsResponse struct {
 
 func (x *CancelCallsResponse) Reset() {
 	*x = CancelCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1805,7 @@ func (x *CancelCallsResponse) String() string {
 func (*CancelCallsResponse) ProtoMessage() {}
 
 func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1818,7 @@ func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelCallsResponse) GetCallIds() []string {
@@ -1599,7 +1839,7 @@ type DescribeCallRequest struct {
 
 func (x *DescribeCallRequest) Reset() {
 	*x = DescribeCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1611,7 +1851,7 @@ func (x *DescribeCallRequest) String() string {
 func (*DescribeCallRequest) ProtoMessage() {}
 
 func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1624,7 +1864,7 @@ func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallRequest.ProtoReflect.Descriptor instead.
 func (*DescribeCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DescribeCallRequest) GetSpec() *CallSpec {
@@ -1663,7 +1903,7 @@ type DescribeCallResponse struct {
 
 func (x *DescribeCallResponse) Reset() {
 	*x = DescribeCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1675,7 +1915,7 @@ func (x *DescribeCallResponse) String() string {
 func (*DescribeCallResponse) ProtoMessage() {}
 
 func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1688,7 +1928,7 @@ func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallResponse.ProtoReflect.Descriptor instead.
 func (*DescribeCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DescribeCallResponse) GetValid() bool {
@@ -1772,7 +2012,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1784,7 +2024,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1797,7 +2037,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -1818,7 +2058,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2070,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2083,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetRunResponse) GetRun() *RunSummary {
@@ -1868,7 +2108,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2120,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2133,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -1930,7 +2170,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2182,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2195,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -1987,7 +2227,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2239,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2252,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -2049,7 +2289,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2061,7 +2301,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2074,7 +2314,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -2102,7 +2342,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2354,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2367,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -2148,7 +2388,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2400,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2413,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -2202,7 +2442,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2214,7 +2454,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2227,7 +2467,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -2291,7 +2531,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2543,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2556,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -2338,7 +2578,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2590,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2603,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SessionRequest) GetItems() []*SessionItem {
@@ -2397,7 +2637,7 @@ type SessionItem struct {
 
 func (x *SessionItem) Reset() {
 	*x = SessionItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[35]
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2649,7 @@ func (x *SessionItem) String() string {
 func (*SessionItem) ProtoMessage() {}
 
 func (x *SessionItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[35]
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2662,7 @@ func (x *SessionItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionItem.ProtoReflect.Descriptor instead.
 func (*SessionItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{35}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SessionItem) GetCorrelationId() string {
@@ -2565,7 +2805,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[36]
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2817,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[36]
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2830,7 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{36}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{40}
 }
 
 // SessionResponse is one message of the daemon with the answers of one or more items.
@@ -2604,7 +2844,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[37]
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2856,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[37]
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2869,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{37}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SessionResponse) GetAnswers() []*SessionAnswer {
@@ -2659,7 +2899,7 @@ type SessionAnswer struct {
 
 func (x *SessionAnswer) Reset() {
 	*x = SessionAnswer{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[38]
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2671,7 +2911,7 @@ func (x *SessionAnswer) String() string {
 func (*SessionAnswer) ProtoMessage() {}
 
 func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[38]
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2684,7 +2924,7 @@ func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAnswer.ProtoReflect.Descriptor instead.
 func (*SessionAnswer) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{38}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SessionAnswer) GetCorrelationId() string {
@@ -2726,7 +2966,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -2765,7 +3005,22 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\tR\x06cursor\x12*\n" +
 	"\x11wait_for_decision\x18\x05 \x01(\bR\x0fwaitForDecision\";\n" +
 	"\x12ResumeToolResponse\x12%\n" +
-	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\x9e\x02\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xab\x01\n" +
+	"\x16ClaimSuspensionRequest\x12#\n" +
+	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x125\n" +
+	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x18\n" +
+	"\arelease\x18\x03 \x01(\bR\arelease\x12\x1b\n" +
+	"\ttake_over\x18\x04 \x01(\bR\btakeOver\"@\n" +
+	"\x17ClaimSuspensionResponse\x12%\n" +
+	"\x05claim\x18\x01 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\"6\n" +
+	"\rWhoAmIRequest\x12%\n" +
+	"\x0esuspension_ids\x18\x01 \x03(\tR\rsuspensionIds\"\xcd\x01\n" +
+	"\x0eWhoAmIResponse\x121\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\tprincipal\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
+	"\tread_only\x18\x03 \x01(\bR\breadOnly\x120\n" +
+	"\atickets\x18\x04 \x03(\v2\x16.toold.v1.TicketRightsR\atickets\"\x9e\x02\n" +
 	"\x11WatchCallsRequest\x12\x19\n" +
 	"\acall_id\x18\x01 \x01(\tH\x00R\x06callId\x12\x17\n" +
 	"\x06run_id\x18\x02 \x01(\tH\x00R\x05runId\x12\x1d\n" +
@@ -2894,7 +3149,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xbf\v\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xd4\f\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
@@ -2902,7 +3157,9 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\vExecuteTurn\x12\x1c.toold.v1.ExecuteTurnRequest\x1a\x1d.toold.v1.ExecuteTurnResponse0\x01\x12@\n" +
 	"\aGetTurn\x12\x18.toold.v1.GetTurnRequest\x1a\x19.toold.v1.GetTurnResponse0\x01\x12I\n" +
 	"\n" +
-	"ResumeTool\x12\x1b.toold.v1.ResumeToolRequest\x1a\x1c.toold.v1.ResumeToolResponse0\x01\x12I\n" +
+	"ResumeTool\x12\x1b.toold.v1.ResumeToolRequest\x1a\x1c.toold.v1.ResumeToolResponse0\x01\x12V\n" +
+	"\x0fClaimSuspension\x12 .toold.v1.ClaimSuspensionRequest\x1a!.toold.v1.ClaimSuspensionResponse\x12;\n" +
+	"\x06WhoAmI\x12\x17.toold.v1.WhoAmIRequest\x1a\x18.toold.v1.WhoAmIResponse\x12I\n" +
 	"\n" +
 	"WatchCalls\x12\x1b.toold.v1.WatchCallsRequest\x1a\x1c.toold.v1.WatchCallsResponse0\x01\x12>\n" +
 	"\aGetCall\x12\x18.toold.v1.GetCallRequest\x1a\x19.toold.v1.GetCallResponse\x12D\n" +
@@ -2934,7 +3191,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -2949,152 +3206,168 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*GetTurnResponse)(nil),           // 10: toold.v1.GetTurnResponse
 	(*ResumeToolRequest)(nil),         // 11: toold.v1.ResumeToolRequest
 	(*ResumeToolResponse)(nil),        // 12: toold.v1.ResumeToolResponse
-	(*WatchCallsRequest)(nil),         // 13: toold.v1.WatchCallsRequest
-	(*WatchCallsResponse)(nil),        // 14: toold.v1.WatchCallsResponse
-	(*GetCallRequest)(nil),            // 15: toold.v1.GetCallRequest
-	(*GetCallResponse)(nil),           // 16: toold.v1.GetCallResponse
-	(*ListCallsRequest)(nil),          // 17: toold.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),         // 18: toold.v1.ListCallsResponse
-	(*CancelCallRequest)(nil),         // 19: toold.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),        // 20: toold.v1.CancelCallResponse
-	(*CancelCallsRequest)(nil),        // 21: toold.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),       // 22: toold.v1.CancelCallsResponse
-	(*DescribeCallRequest)(nil),       // 23: toold.v1.DescribeCallRequest
-	(*DescribeCallResponse)(nil),      // 24: toold.v1.DescribeCallResponse
-	(*GetRunRequest)(nil),             // 25: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 26: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 27: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 28: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 29: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 30: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 31: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 32: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 33: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 34: toold.v1.SetPermissionModeResponse
-	(*SessionRequest)(nil),            // 35: toold.v1.SessionRequest
-	(*SessionItem)(nil),               // 36: toold.v1.SessionItem
-	(*LeaveItem)(nil),                 // 37: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 38: toold.v1.SessionResponse
-	(*SessionAnswer)(nil),             // 39: toold.v1.SessionAnswer
-	(*CallSpec)(nil),                  // 40: toold.v1.CallSpec
-	(*Frame)(nil),                     // 41: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 42: google.protobuf.Duration
-	(*Call)(nil),                      // 43: toold.v1.Call
-	(*BatchSpec)(nil),                 // 44: toold.v1.BatchSpec
-	(*TurnSpec)(nil),                  // 45: toold.v1.TurnSpec
-	(*Decision)(nil),                  // 46: toold.v1.Decision
-	(*fieldmaskpb.FieldMask)(nil),     // 47: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 48: toold.v1.CallStatus
-	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
-	(*ProcessReport)(nil),             // 50: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 51: toold.v1.ToolError
-	(*Assessment)(nil),                // 52: toold.v1.Assessment
-	(*Description)(nil),               // 53: toold.v1.Description
-	(*Verdict)(nil),                   // 54: toold.v1.Verdict
-	(VerdictAction)(0),                // 55: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 56: toold.v1.Isolation
-	(*RunSummary)(nil),                // 57: toold.v1.RunSummary
-	(*Rule)(nil),                      // 58: toold.v1.Rule
-	(*status.Status)(nil),             // 59: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 60: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 61: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 62: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 63: toold.v1.SendInputResponse
+	(*ClaimSuspensionRequest)(nil),    // 13: toold.v1.ClaimSuspensionRequest
+	(*ClaimSuspensionResponse)(nil),   // 14: toold.v1.ClaimSuspensionResponse
+	(*WhoAmIRequest)(nil),             // 15: toold.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),            // 16: toold.v1.WhoAmIResponse
+	(*WatchCallsRequest)(nil),         // 17: toold.v1.WatchCallsRequest
+	(*WatchCallsResponse)(nil),        // 18: toold.v1.WatchCallsResponse
+	(*GetCallRequest)(nil),            // 19: toold.v1.GetCallRequest
+	(*GetCallResponse)(nil),           // 20: toold.v1.GetCallResponse
+	(*ListCallsRequest)(nil),          // 21: toold.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),         // 22: toold.v1.ListCallsResponse
+	(*CancelCallRequest)(nil),         // 23: toold.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),        // 24: toold.v1.CancelCallResponse
+	(*CancelCallsRequest)(nil),        // 25: toold.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),       // 26: toold.v1.CancelCallsResponse
+	(*DescribeCallRequest)(nil),       // 27: toold.v1.DescribeCallRequest
+	(*DescribeCallResponse)(nil),      // 28: toold.v1.DescribeCallResponse
+	(*GetRunRequest)(nil),             // 29: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 30: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 31: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 32: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 33: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 34: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 35: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 36: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 37: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 38: toold.v1.SetPermissionModeResponse
+	(*SessionRequest)(nil),            // 39: toold.v1.SessionRequest
+	(*SessionItem)(nil),               // 40: toold.v1.SessionItem
+	(*LeaveItem)(nil),                 // 41: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 42: toold.v1.SessionResponse
+	(*SessionAnswer)(nil),             // 43: toold.v1.SessionAnswer
+	(*CallSpec)(nil),                  // 44: toold.v1.CallSpec
+	(*Frame)(nil),                     // 45: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 46: google.protobuf.Duration
+	(*Call)(nil),                      // 47: toold.v1.Call
+	(*BatchSpec)(nil),                 // 48: toold.v1.BatchSpec
+	(*TurnSpec)(nil),                  // 49: toold.v1.TurnSpec
+	(*Decision)(nil),                  // 50: toold.v1.Decision
+	(*Claim)(nil),                     // 51: toold.v1.Claim
+	(*Principal)(nil),                 // 52: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
+	(*TicketRights)(nil),              // 54: toold.v1.TicketRights
+	(*fieldmaskpb.FieldMask)(nil),     // 55: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 56: toold.v1.CallStatus
+	(*ProcessReport)(nil),             // 57: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 58: toold.v1.ToolError
+	(*Assessment)(nil),                // 59: toold.v1.Assessment
+	(*Description)(nil),               // 60: toold.v1.Description
+	(*Verdict)(nil),                   // 61: toold.v1.Verdict
+	(VerdictAction)(0),                // 62: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 63: toold.v1.Isolation
+	(*RunSummary)(nil),                // 64: toold.v1.RunSummary
+	(*Rule)(nil),                      // 65: toold.v1.Rule
+	(*status.Status)(nil),             // 66: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 67: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 68: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 69: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 70: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	40, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	41, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	40, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	42, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	43, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	44, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	41, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	45, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
-	41, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
-	42, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
-	41, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
-	46, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	41, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	41, // 13: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	47, // 14: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	43, // 15: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	48, // 16: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	49, // 17: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	49, // 18: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	47, // 19: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	0,  // 20: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	43, // 21: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	42, // 22: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	43, // 23: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	50, // 24: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	40, // 25: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	51, // 26: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	52, // 27: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	53, // 28: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	54, // 29: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	55, // 30: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	56, // 31: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	57, // 32: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	57, // 33: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	58, // 34: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	58, // 35: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	36, // 36: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
-	1,  // 37: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
-	11, // 38: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
-	13, // 39: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
-	19, // 40: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
-	5,  // 41: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
-	37, // 42: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
-	7,  // 43: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
-	39, // 44: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
-	41, // 45: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
-	20, // 46: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
-	59, // 47: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
-	1,  // 48: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 49: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 50: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 51: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
-	9,  // 52: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
-	11, // 53: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	13, // 54: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	15, // 55: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	17, // 56: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	19, // 57: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	21, // 58: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	23, // 59: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	60, // 60: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	61, // 61: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	25, // 62: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	27, // 63: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	29, // 64: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	31, // 65: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	33, // 66: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	35, // 67: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 68: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 69: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 70: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 71: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
-	10, // 72: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
-	12, // 73: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	14, // 74: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	16, // 75: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	18, // 76: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	20, // 77: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	22, // 78: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	24, // 79: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	62, // 80: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	63, // 81: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	26, // 82: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	28, // 83: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	30, // 84: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	32, // 85: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	34, // 86: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	38, // 87: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	68, // [68:88] is the sub-list for method output_type
-	48, // [48:68] is the sub-list for method input_type
-	48, // [48:48] is the sub-list for extension type_name
-	48, // [48:48] is the sub-list for extension extendee
-	0,  // [0:48] is the sub-list for field type_name
+	44, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	45, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	44, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	46, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	47, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	48, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	45, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	49, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
+	45, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
+	46, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
+	45, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
+	50, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	45, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	46, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
+	51, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
+	52, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
+	53, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	54, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
+	45, // 18: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	55, // 19: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	47, // 20: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	56, // 21: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	53, // 22: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	53, // 23: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	55, // 24: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	0,  // 25: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
+	47, // 26: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	46, // 27: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	47, // 28: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	57, // 29: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	44, // 30: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	58, // 31: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	59, // 32: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	60, // 33: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	61, // 34: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	62, // 35: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	63, // 36: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	64, // 37: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	64, // 38: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	65, // 39: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	65, // 40: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	40, // 41: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	1,  // 42: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	11, // 43: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	17, // 44: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	23, // 45: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	5,  // 46: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	41, // 47: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	7,  // 48: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
+	43, // 49: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	45, // 50: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	24, // 51: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	66, // 52: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	1,  // 53: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 54: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 55: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 56: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
+	9,  // 57: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
+	11, // 58: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	13, // 59: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
+	15, // 60: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
+	17, // 61: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	19, // 62: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	21, // 63: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	23, // 64: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	25, // 65: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	27, // 66: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	67, // 67: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	68, // 68: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	29, // 69: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	31, // 70: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	33, // 71: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	35, // 72: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	37, // 73: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	39, // 74: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 75: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 76: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 77: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 78: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	10, // 79: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	12, // 80: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	14, // 81: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
+	16, // 82: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
+	18, // 83: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	20, // 84: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	22, // 85: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	24, // 86: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	26, // 87: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	28, // 88: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	69, // 89: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	70, // 90: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	30, // 91: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	32, // 92: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	34, // 93: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	36, // 94: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	38, // 95: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	42, // 96: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	75, // [75:97] is the sub-list for method output_type
+	53, // [53:75] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -3109,26 +3382,27 @@ func file_toold_v1_call_service_proto_init() {
 	file_toold_v1_event_proto_init()
 	file_toold_v1_input_proto_init()
 	file_toold_v1_isolation_proto_init()
+	file_toold_v1_principal_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
 	file_toold_v1_turn_proto_init()
-	file_toold_v1_call_service_proto_msgTypes[12].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*WatchCallsRequest_CallId)(nil),
 		(*WatchCallsRequest_RunId)(nil),
 		(*WatchCallsRequest_ThreadId)(nil),
 		(*WatchCallsRequest_Namespace)(nil),
 		(*WatchCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[20].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[24].OneofWrappers = []any{
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
 		(*CancelCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[32].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[35].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[39].OneofWrappers = []any{
 		(*SessionItem_Execute)(nil),
 		(*SessionItem_Resume)(nil),
 		(*SessionItem_Watch)(nil),
@@ -3143,7 +3417,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

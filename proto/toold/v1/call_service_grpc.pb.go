@@ -25,6 +25,8 @@ const (
 	CallService_ExecuteTurn_FullMethodName       = "/toold.v1.CallService/ExecuteTurn"
 	CallService_GetTurn_FullMethodName           = "/toold.v1.CallService/GetTurn"
 	CallService_ResumeTool_FullMethodName        = "/toold.v1.CallService/ResumeTool"
+	CallService_ClaimSuspension_FullMethodName   = "/toold.v1.CallService/ClaimSuspension"
+	CallService_WhoAmI_FullMethodName            = "/toold.v1.CallService/WhoAmI"
 	CallService_WatchCalls_FullMethodName        = "/toold.v1.CallService/WatchCalls"
 	CallService_GetCall_FullMethodName           = "/toold.v1.CallService/GetCall"
 	CallService_ListCalls_FullMethodName         = "/toold.v1.CallService/ListCalls"
@@ -108,6 +110,16 @@ type CallServiceClient interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
+	// Claims a suspension: says that the principal looks at it, until when. Others see the claim in Suspension.claim, and in the event
+	// `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	//
+	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
+	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
+	// may take a claim over. RESOURCE_EXHAUSTED CLAIMS_FULL: the claim of this suspension was changed 1,000 times.
+	ClaimSuspension(ctx context.Context, in *ClaimSuspensionRequest, opts ...grpc.CallOption) (*ClaimSuspensionResponse, error)
+	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
+	// same rules. It changes nothing. Roles: any.
+	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
 	// operator may watch the whole namespace.
@@ -284,6 +296,26 @@ func (c *callServiceClient) ResumeTool(ctx context.Context, in *ResumeToolReques
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type CallService_ResumeToolClient = grpc.ServerStreamingClient[ResumeToolResponse]
+
+func (c *callServiceClient) ClaimSuspension(ctx context.Context, in *ClaimSuspensionRequest, opts ...grpc.CallOption) (*ClaimSuspensionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ClaimSuspensionResponse)
+	err := c.cc.Invoke(ctx, CallService_ClaimSuspension_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhoAmIResponse)
+	err := c.cc.Invoke(ctx, CallService_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
 
 func (c *callServiceClient) WatchCalls(ctx context.Context, in *WatchCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCallsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -504,6 +536,16 @@ type CallServiceServer interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
+	// Claims a suspension: says that the principal looks at it, until when. Others see the claim in Suspension.claim, and in the event
+	// `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	//
+	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
+	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
+	// may take a claim over. RESOURCE_EXHAUSTED CLAIMS_FULL: the claim of this suspension was changed 1,000 times.
+	ClaimSuspension(context.Context, *ClaimSuspensionRequest) (*ClaimSuspensionResponse, error)
+	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
+	// same rules. It changes nothing. Roles: any.
+	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
 	// operator may watch the whole namespace.
@@ -593,6 +635,12 @@ func (UnimplementedCallServiceServer) GetTurn(*GetTurnRequest, grpc.ServerStream
 }
 func (UnimplementedCallServiceServer) ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error {
 	return status.Error(codes.Unimplemented, "method ResumeTool not implemented")
+}
+func (UnimplementedCallServiceServer) ClaimSuspension(context.Context, *ClaimSuspensionRequest) (*ClaimSuspensionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ClaimSuspension not implemented")
+}
+func (UnimplementedCallServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
 }
 func (UnimplementedCallServiceServer) WatchCalls(*WatchCallsRequest, grpc.ServerStreamingServer[WatchCallsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchCalls not implemented")
@@ -729,6 +777,42 @@ func _CallService_ResumeTool_Handler(srv interface{}, stream grpc.ServerStream) 
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type CallService_ResumeToolServer = grpc.ServerStreamingServer[ResumeToolResponse]
+
+func _CallService_ClaimSuspension_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ClaimSuspensionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).ClaimSuspension(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_ClaimSuspension_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).ClaimSuspension(ctx, req.(*ClaimSuspensionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
 
 func _CallService_WatchCalls_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchCallsRequest)
@@ -974,6 +1058,14 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CallTool",
 			Handler:    _CallService_CallTool_Handler,
+		},
+		{
+			MethodName: "ClaimSuspension",
+			Handler:    _CallService_ClaimSuspension_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _CallService_WhoAmI_Handler,
 		},
 		{
 			MethodName: "GetCall",

@@ -355,6 +355,7 @@ type CallEvent struct {
 	//	*CallEvent_VoteRecorded
 	//	*CallEvent_DocumentChanged
 	//	*CallEvent_StateConflict
+	//	*CallEvent_Claimed
 	Event         isCallEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -562,6 +563,15 @@ func (x *CallEvent) GetStateConflict() *StateConflict {
 	return nil
 }
 
+func (x *CallEvent) GetClaimed() *SuspensionClaimed {
+	if x != nil {
+		if x, ok := x.Event.(*CallEvent_Claimed); ok {
+			return x.Claimed
+		}
+	}
+	return nil
+}
+
 type isCallEvent_Event interface {
 	isCallEvent_Event()
 }
@@ -646,6 +656,11 @@ type CallEvent_StateConflict struct {
 	StateConflict *StateConflict `protobuf:"bytes,19,opt,name=state_conflict,json=stateConflict,proto3,oneof"`
 }
 
+type CallEvent_Claimed struct {
+	// The claim of the open suspension changed.
+	Claimed *SuspensionClaimed `protobuf:"bytes,20,opt,name=claimed,proto3,oneof"`
+}
+
 func (*CallEvent_Accepted) isCallEvent_Event() {}
 
 func (*CallEvent_AttemptStarted) isCallEvent_Event() {}
@@ -677,6 +692,8 @@ func (*CallEvent_VoteRecorded) isCallEvent_Event() {}
 func (*CallEvent_DocumentChanged) isCallEvent_Event() {}
 
 func (*CallEvent_StateConflict) isCallEvent_Event() {}
+
+func (*CallEvent_Claimed) isCallEvent_Event() {}
 
 // CallAccepted is the first event of a log. It contains the data that a feed needs to show the call. The arguments are only in the record
 // (GetCall, snapshot).
@@ -1376,6 +1393,61 @@ func (x *VoteRecorded) GetNeeded() int32 {
 	return 0
 }
 
+// SuspensionClaimed says that a principal looks at the question, or no longer does.
+type SuspensionClaimed struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The suspension, which stays open.
+	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// The new claim. Absent if it was released.
+	Claim         *Claim `protobuf:"bytes,2,opt,name=claim,proto3" json:"claim,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SuspensionClaimed) Reset() {
+	*x = SuspensionClaimed{}
+	mi := &file_toold_v1_event_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SuspensionClaimed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SuspensionClaimed) ProtoMessage() {}
+
+func (x *SuspensionClaimed) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_event_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SuspensionClaimed.ProtoReflect.Descriptor instead.
+func (*SuspensionClaimed) Descriptor() ([]byte, []int) {
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SuspensionClaimed) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *SuspensionClaimed) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
 // CallResumed says that a decision was committed. Later decisions are refused.
 type CallResumed struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1387,7 +1459,7 @@ type CallResumed struct {
 
 func (x *CallResumed) Reset() {
 	*x = CallResumed{}
-	mi := &file_toold_v1_event_proto_msgTypes[12]
+	mi := &file_toold_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1399,7 +1471,7 @@ func (x *CallResumed) String() string {
 func (*CallResumed) ProtoMessage() {}
 
 func (x *CallResumed) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[12]
+	mi := &file_toold_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1412,7 +1484,7 @@ func (x *CallResumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallResumed.ProtoReflect.Descriptor instead.
 func (*CallResumed) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CallResumed) GetDecision() *Decision {
@@ -1433,7 +1505,7 @@ type CancelRequested struct {
 
 func (x *CancelRequested) Reset() {
 	*x = CancelRequested{}
-	mi := &file_toold_v1_event_proto_msgTypes[13]
+	mi := &file_toold_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1517,7 @@ func (x *CancelRequested) String() string {
 func (*CancelRequested) ProtoMessage() {}
 
 func (x *CancelRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[13]
+	mi := &file_toold_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1530,7 @@ func (x *CancelRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequested.ProtoReflect.Descriptor instead.
 func (*CancelRequested) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelRequested) GetRequest() *CancelRequest {
@@ -1485,7 +1557,7 @@ type DocumentChanged struct {
 
 func (x *DocumentChanged) Reset() {
 	*x = DocumentChanged{}
-	mi := &file_toold_v1_event_proto_msgTypes[14]
+	mi := &file_toold_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1497,7 +1569,7 @@ func (x *DocumentChanged) String() string {
 func (*DocumentChanged) ProtoMessage() {}
 
 func (x *DocumentChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[14]
+	mi := &file_toold_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1510,7 +1582,7 @@ func (x *DocumentChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DocumentChanged.ProtoReflect.Descriptor instead.
 func (*DocumentChanged) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DocumentChanged) GetScope() DocumentScope {
@@ -1562,7 +1634,7 @@ type StateConflict struct {
 
 func (x *StateConflict) Reset() {
 	*x = StateConflict{}
-	mi := &file_toold_v1_event_proto_msgTypes[15]
+	mi := &file_toold_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1646,7 @@ func (x *StateConflict) String() string {
 func (*StateConflict) ProtoMessage() {}
 
 func (x *StateConflict) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[15]
+	mi := &file_toold_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1659,7 @@ func (x *StateConflict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateConflict.ProtoReflect.Descriptor instead.
 func (*StateConflict) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StateConflict) GetScope() DocumentScope {
@@ -1647,7 +1719,7 @@ type CallFinished struct {
 
 func (x *CallFinished) Reset() {
 	*x = CallFinished{}
-	mi := &file_toold_v1_event_proto_msgTypes[16]
+	mi := &file_toold_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1659,7 +1731,7 @@ func (x *CallFinished) String() string {
 func (*CallFinished) ProtoMessage() {}
 
 func (x *CallFinished) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[16]
+	mi := &file_toold_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1672,7 +1744,7 @@ func (x *CallFinished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallFinished.ProtoReflect.Descriptor instead.
 func (*CallFinished) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallFinished) GetStatus() CallStatus {
@@ -1725,7 +1797,7 @@ type Frame struct {
 
 func (x *Frame) Reset() {
 	*x = Frame{}
-	mi := &file_toold_v1_event_proto_msgTypes[17]
+	mi := &file_toold_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1737,7 +1809,7 @@ func (x *Frame) String() string {
 func (*Frame) ProtoMessage() {}
 
 func (x *Frame) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[17]
+	mi := &file_toold_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1750,7 +1822,7 @@ func (x *Frame) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Frame.ProtoReflect.Descriptor instead.
 func (*Frame) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Frame) GetEvents() []*CallEvent {
@@ -1949,7 +2021,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_toold_v1_event_proto_msgTypes[18]
+	mi := &file_toold_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2033,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[18]
+	mi := &file_toold_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2046,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Heartbeat) GetTime() *timestamppb.Timestamp {
@@ -2002,7 +2074,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_toold_v1_event_proto_msgTypes[19]
+	mi := &file_toold_v1_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2014,7 +2086,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[19]
+	mi := &file_toold_v1_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2027,7 +2099,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Gap) GetReason() GapReason {
@@ -2067,7 +2139,7 @@ type CaughtUp struct {
 
 func (x *CaughtUp) Reset() {
 	*x = CaughtUp{}
-	mi := &file_toold_v1_event_proto_msgTypes[20]
+	mi := &file_toold_v1_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2151,7 @@ func (x *CaughtUp) String() string {
 func (*CaughtUp) ProtoMessage() {}
 
 func (x *CaughtUp) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[20]
+	mi := &file_toold_v1_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2164,7 @@ func (x *CaughtUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaughtUp.ProtoReflect.Descriptor instead.
 func (*CaughtUp) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{21}
 }
 
 // Lagged ends an item of a session whose client read too slowly. The call continues; watch it again from the cursor.
@@ -2104,7 +2176,7 @@ type Lagged struct {
 
 func (x *Lagged) Reset() {
 	*x = Lagged{}
-	mi := &file_toold_v1_event_proto_msgTypes[21]
+	mi := &file_toold_v1_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2116,7 +2188,7 @@ func (x *Lagged) String() string {
 func (*Lagged) ProtoMessage() {}
 
 func (x *Lagged) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[21]
+	mi := &file_toold_v1_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2129,7 +2201,7 @@ func (x *Lagged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lagged.ProtoReflect.Descriptor instead.
 func (*Lagged) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{22}
 }
 
 // Closing is the last frame of a stream that the daemon ends.
@@ -2143,7 +2215,7 @@ type Closing struct {
 
 func (x *Closing) Reset() {
 	*x = Closing{}
-	mi := &file_toold_v1_event_proto_msgTypes[22]
+	mi := &file_toold_v1_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2155,7 +2227,7 @@ func (x *Closing) String() string {
 func (*Closing) ProtoMessage() {}
 
 func (x *Closing) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_event_proto_msgTypes[22]
+	mi := &file_toold_v1_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2168,7 +2240,7 @@ func (x *Closing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Closing.ProtoReflect.Descriptor instead.
 func (*Closing) Descriptor() ([]byte, []int) {
-	return file_toold_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Closing) GetReason() ClosingReason {
@@ -2182,7 +2254,7 @@ var File_toold_v1_event_proto protoreflect.FileDescriptor
 
 const file_toold_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\xc0\b\n" +
+	"\x14toold/v1/event.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\xf9\b\n" +
 	"\tCallEvent\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x1a\n" +
 	"\bsequence\x18\x02 \x01(\x03R\bsequence\x12.\n" +
@@ -2203,7 +2275,8 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\x10cancel_requested\x18\x10 \x01(\v2\x19.toold.v1.CancelRequestedH\x00R\x0fcancelRequested\x12=\n" +
 	"\rvote_recorded\x18\x11 \x01(\v2\x16.toold.v1.VoteRecordedH\x00R\fvoteRecorded\x12F\n" +
 	"\x10document_changed\x18\x12 \x01(\v2\x19.toold.v1.DocumentChangedH\x00R\x0fdocumentChanged\x12@\n" +
-	"\x0estate_conflict\x18\x13 \x01(\v2\x17.toold.v1.StateConflictH\x00R\rstateConflictB\a\n" +
+	"\x0estate_conflict\x18\x13 \x01(\v2\x17.toold.v1.StateConflictH\x00R\rstateConflict\x127\n" +
+	"\aclaimed\x18\x14 \x01(\v2\x1b.toold.v1.SuspensionClaimedH\x00R\aclaimedB\a\n" +
 	"\x05event\"\x82\x03\n" +
 	"\fCallAccepted\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1f\n" +
@@ -2258,7 +2331,10 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\"\n" +
 	"\x04vote\x18\x02 \x01(\v2\x0e.toold.v1.VoteR\x04vote\x12\x14\n" +
 	"\x05votes\x18\x03 \x01(\x05R\x05votes\x12\x16\n" +
-	"\x06needed\x18\x04 \x01(\x05R\x06needed\"=\n" +
+	"\x06needed\x18\x04 \x01(\x05R\x06needed\"_\n" +
+	"\x11SuspensionClaimed\x12#\n" +
+	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12%\n" +
+	"\x05claim\x18\x02 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\"=\n" +
 	"\vCallResumed\x12.\n" +
 	"\bdecision\x18\x01 \x01(\v2\x12.toold.v1.DecisionR\bdecision\"D\n" +
 	"\x0fCancelRequested\x121\n" +
@@ -2354,7 +2430,7 @@ func file_toold_v1_event_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_toold_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_toold_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_toold_v1_event_proto_goTypes = []any{
 	(ProgressStatus)(0),           // 0: toold.v1.ProgressStatus
 	(DocumentScope)(0),            // 1: toold.v1.DocumentScope
@@ -2373,88 +2449,92 @@ var file_toold_v1_event_proto_goTypes = []any{
 	(*Output)(nil),                // 14: toold.v1.Output
 	(*CallSuspended)(nil),         // 15: toold.v1.CallSuspended
 	(*VoteRecorded)(nil),          // 16: toold.v1.VoteRecorded
-	(*CallResumed)(nil),           // 17: toold.v1.CallResumed
-	(*CancelRequested)(nil),       // 18: toold.v1.CancelRequested
-	(*DocumentChanged)(nil),       // 19: toold.v1.DocumentChanged
-	(*StateConflict)(nil),         // 20: toold.v1.StateConflict
-	(*CallFinished)(nil),          // 21: toold.v1.CallFinished
-	(*Frame)(nil),                 // 22: toold.v1.Frame
-	(*Heartbeat)(nil),             // 23: toold.v1.Heartbeat
-	(*Gap)(nil),                   // 24: toold.v1.Gap
-	(*CaughtUp)(nil),              // 25: toold.v1.CaughtUp
-	(*Lagged)(nil),                // 26: toold.v1.Lagged
-	(*Closing)(nil),               // 27: toold.v1.Closing
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
-	(Durability)(0),               // 29: toold.v1.Durability
-	(*Description)(nil),           // 30: toold.v1.Description
-	(*Assessment)(nil),            // 31: toold.v1.Assessment
-	(CallStatus)(0),               // 32: toold.v1.CallStatus
-	(*Verdict)(nil),               // 33: toold.v1.Verdict
-	(*Suspension)(nil),            // 34: toold.v1.Suspension
-	(*Vote)(nil),                  // 35: toold.v1.Vote
-	(*Decision)(nil),              // 36: toold.v1.Decision
-	(*CancelRequest)(nil),         // 37: toold.v1.CancelRequest
-	(Executed)(0),                 // 38: toold.v1.Executed
-	(*ToolResult)(nil),            // 39: toold.v1.ToolResult
-	(*Call)(nil),                  // 40: toold.v1.Call
-	(*BatchFinished)(nil),         // 41: toold.v1.BatchFinished
-	(*TurnStarted)(nil),           // 42: toold.v1.TurnStarted
-	(*TurnMessage)(nil),           // 43: toold.v1.TurnMessage
-	(*TurnFinished)(nil),          // 44: toold.v1.TurnFinished
+	(*SuspensionClaimed)(nil),     // 17: toold.v1.SuspensionClaimed
+	(*CallResumed)(nil),           // 18: toold.v1.CallResumed
+	(*CancelRequested)(nil),       // 19: toold.v1.CancelRequested
+	(*DocumentChanged)(nil),       // 20: toold.v1.DocumentChanged
+	(*StateConflict)(nil),         // 21: toold.v1.StateConflict
+	(*CallFinished)(nil),          // 22: toold.v1.CallFinished
+	(*Frame)(nil),                 // 23: toold.v1.Frame
+	(*Heartbeat)(nil),             // 24: toold.v1.Heartbeat
+	(*Gap)(nil),                   // 25: toold.v1.Gap
+	(*CaughtUp)(nil),              // 26: toold.v1.CaughtUp
+	(*Lagged)(nil),                // 27: toold.v1.Lagged
+	(*Closing)(nil),               // 28: toold.v1.Closing
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(Durability)(0),               // 30: toold.v1.Durability
+	(*Description)(nil),           // 31: toold.v1.Description
+	(*Assessment)(nil),            // 32: toold.v1.Assessment
+	(CallStatus)(0),               // 33: toold.v1.CallStatus
+	(*Verdict)(nil),               // 34: toold.v1.Verdict
+	(*Suspension)(nil),            // 35: toold.v1.Suspension
+	(*Vote)(nil),                  // 36: toold.v1.Vote
+	(*Claim)(nil),                 // 37: toold.v1.Claim
+	(*Decision)(nil),              // 38: toold.v1.Decision
+	(*CancelRequest)(nil),         // 39: toold.v1.CancelRequest
+	(Executed)(0),                 // 40: toold.v1.Executed
+	(*ToolResult)(nil),            // 41: toold.v1.ToolResult
+	(*Call)(nil),                  // 42: toold.v1.Call
+	(*BatchFinished)(nil),         // 43: toold.v1.BatchFinished
+	(*TurnStarted)(nil),           // 44: toold.v1.TurnStarted
+	(*TurnMessage)(nil),           // 45: toold.v1.TurnMessage
+	(*TurnFinished)(nil),          // 46: toold.v1.TurnFinished
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
-	28, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
+	29, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
 	6,  // 1: toold.v1.CallEvent.accepted:type_name -> toold.v1.CallAccepted
 	8,  // 2: toold.v1.CallEvent.attempt_started:type_name -> toold.v1.AttemptStarted
 	11, // 3: toold.v1.CallEvent.progress:type_name -> toold.v1.Progress
 	14, // 4: toold.v1.CallEvent.output:type_name -> toold.v1.Output
-	21, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
+	22, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
 	15, // 6: toold.v1.CallEvent.suspended:type_name -> toold.v1.CallSuspended
-	17, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
+	18, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
 	12, // 8: toold.v1.CallEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
 	13, // 9: toold.v1.CallEvent.activity_delta:type_name -> toold.v1.ActivityDelta
 	7,  // 10: toold.v1.CallEvent.queued:type_name -> toold.v1.CallQueued
 	10, // 11: toold.v1.CallEvent.gate_decided:type_name -> toold.v1.GateDecided
 	9,  // 12: toold.v1.CallEvent.status_changed:type_name -> toold.v1.StatusChanged
-	18, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
+	19, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
 	16, // 14: toold.v1.CallEvent.vote_recorded:type_name -> toold.v1.VoteRecorded
-	19, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
-	20, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
-	29, // 17: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
-	30, // 18: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
-	31, // 19: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
-	32, // 20: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
-	33, // 21: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
-	0,  // 22: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
-	34, // 23: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
-	35, // 24: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
-	36, // 25: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
-	37, // 26: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
-	1,  // 27: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
-	1,  // 28: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
-	2,  // 29: toold.v1.StateConflict.reason:type_name -> toold.v1.StateConflictReason
-	32, // 30: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
-	38, // 31: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
-	39, // 32: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
-	5,  // 33: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
-	40, // 34: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
-	23, // 35: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
-	24, // 36: toold.v1.Frame.gap:type_name -> toold.v1.Gap
-	25, // 37: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
-	26, // 38: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
-	27, // 39: toold.v1.Frame.closing:type_name -> toold.v1.Closing
-	41, // 40: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
-	42, // 41: toold.v1.Frame.turn_started:type_name -> toold.v1.TurnStarted
-	43, // 42: toold.v1.Frame.turn_message:type_name -> toold.v1.TurnMessage
-	44, // 43: toold.v1.Frame.turn_finished:type_name -> toold.v1.TurnFinished
-	28, // 44: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	3,  // 45: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	4,  // 46: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	47, // [47:47] is the sub-list for method output_type
-	47, // [47:47] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	20, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
+	21, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
+	17, // 17: toold.v1.CallEvent.claimed:type_name -> toold.v1.SuspensionClaimed
+	30, // 18: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
+	31, // 19: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
+	32, // 20: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
+	33, // 21: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
+	34, // 22: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
+	0,  // 23: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
+	35, // 24: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
+	36, // 25: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
+	37, // 26: toold.v1.SuspensionClaimed.claim:type_name -> toold.v1.Claim
+	38, // 27: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
+	39, // 28: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
+	1,  // 29: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
+	1,  // 30: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
+	2,  // 31: toold.v1.StateConflict.reason:type_name -> toold.v1.StateConflictReason
+	33, // 32: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
+	40, // 33: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
+	41, // 34: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
+	5,  // 35: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
+	42, // 36: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
+	24, // 37: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
+	25, // 38: toold.v1.Frame.gap:type_name -> toold.v1.Gap
+	26, // 39: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
+	27, // 40: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
+	28, // 41: toold.v1.Frame.closing:type_name -> toold.v1.Closing
+	43, // 42: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
+	44, // 43: toold.v1.Frame.turn_started:type_name -> toold.v1.TurnStarted
+	45, // 44: toold.v1.Frame.turn_message:type_name -> toold.v1.TurnMessage
+	46, // 45: toold.v1.Frame.turn_finished:type_name -> toold.v1.TurnFinished
+	29, // 46: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	3,  // 47: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	4,  // 48: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	49, // [49:49] is the sub-list for method output_type
+	49, // [49:49] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2485,9 +2565,10 @@ func file_toold_v1_event_proto_init() {
 		(*CallEvent_VoteRecorded)(nil),
 		(*CallEvent_DocumentChanged)(nil),
 		(*CallEvent_StateConflict)(nil),
+		(*CallEvent_Claimed)(nil),
 	}
-	file_toold_v1_event_proto_msgTypes[15].OneofWrappers = []any{}
-	file_toold_v1_event_proto_msgTypes[17].OneofWrappers = []any{
+	file_toold_v1_event_proto_msgTypes[16].OneofWrappers = []any{}
+	file_toold_v1_event_proto_msgTypes[18].OneofWrappers = []any{
 		(*Frame_Snapshot)(nil),
 		(*Frame_Heartbeat)(nil),
 		(*Frame_Gap)(nil),
@@ -2505,7 +2586,7 @@ func file_toold_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_event_proto_rawDesc), len(file_toold_v1_event_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -235,9 +235,10 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{3}
 }
 
-// Suspension is one round of waiting and its question. It is stored before it is published. Until it is answered, only its votes change.
+// Suspension is one round of waiting and its question. It is stored before it is published. Until it is answered, only its votes and its
+// claim change.
 //
-// Numbers 20 to 29 are reserved.
+// Numbers 21 to 29 are reserved.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, which toold creates. It is unguessable and new for each round. ResumeTool needs it.
@@ -282,6 +283,9 @@ type Suspension struct {
 	// The version of the policy that the gate applied, for the record; may be empty. For the permission gate, it is the beginning of the
 	// SHA-256 of the rule file.
 	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
+	// The principal that looks at the question. Absent if nobody claimed it, or if the claim was released. A claim whose `until` has passed no
+	// longer counts. Only in records; events of the kind `claimed` report changes.
+	Claim         *Claim `protobuf:"bytes,20,opt,name=claim,proto3" json:"claim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -449,6 +453,251 @@ func (x *Suspension) GetPolicyVersion() string {
 	return ""
 }
 
+func (x *Suspension) GetClaim() *Claim {
+	if x != nil {
+		return x.Claim
+	}
+	return nil
+}
+
+// Claim says that a principal looks at a question, so that others do not answer it at the same time. It refuses no decision: the first
+// committed decision wins, whoever made the claim.
+type Claim struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All credentials of a subject are one claimant.
+	ClaimedBy *Principal `protobuf:"bytes,1,opt,name=claimed_by,json=claimedBy,proto3" json:"claimed_by,omitempty"`
+	// When the claim began. Extending it does not change this. By the store's clock.
+	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
+	// When the claim ends, at the latest with the suspension. By the store's clock.
+	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Claim) Reset() {
+	*x = Claim{}
+	mi := &file_toold_v1_suspension_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Claim) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Claim) ProtoMessage() {}
+
+func (x *Claim) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_suspension_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Claim.ProtoReflect.Descriptor instead.
+func (*Claim) Descriptor() ([]byte, []int) {
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Claim) GetClaimedBy() *Principal {
+	if x != nil {
+		return x.ClaimedBy
+	}
+	return nil
+}
+
+func (x *Claim) GetClaimedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ClaimedAt
+	}
+	return nil
+}
+
+func (x *Claim) GetUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Until
+	}
+	return nil
+}
+
+// Right says whether a principal may do something, and why not.
+type Right struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ResumeTool accepts such a decision of the principal now, if its content is valid.
+	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// If not allowed: the reason that ErrorInfo would have, such as FOUR_EYES.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// If not allowed: one sentence for people.
+	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Right) Reset() {
+	*x = Right{}
+	mi := &file_toold_v1_suspension_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Right) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Right) ProtoMessage() {}
+
+func (x *Right) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_suspension_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Right.ProtoReflect.Descriptor instead.
+func (*Right) Descriptor() ([]byte, []int) {
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Right) GetAllowed() bool {
+	if x != nil {
+		return x.Allowed
+	}
+	return false
+}
+
+func (x *Right) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Right) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// TicketRights say what a principal may do with a suspension now.
+type TicketRights struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in the request.
+	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// Empty if the principal has no such suspension.
+	CallId string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Send RESUME. If the ticket needs several votes, this is a vote.
+	Approve *Right `protobuf:"bytes,3,opt,name=approve,proto3" json:"approve,omitempty"`
+	// Send CANCEL.
+	Decline *Right `protobuf:"bytes,4,opt,name=decline,proto3" json:"decline,omitempty"`
+	// Send Decision.arguments.
+	Edit *Right `protobuf:"bytes,5,opt,name=edit,proto3" json:"edit,omitempty"`
+	// Send Decision.result_instead.
+	ResultInstead *Right `protobuf:"bytes,6,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
+	// Send Decision.remember.
+	Remember *Right `protobuf:"bytes,7,opt,name=remember,proto3" json:"remember,omitempty"`
+	// The scopes that Decision.remember may name. Empty unless `remember` is allowed.
+	RememberScopes []RememberScope `protobuf:"varint,8,rep,packed,name=remember_scopes,json=rememberScopes,proto3,enum=toold.v1.RememberScope" json:"remember_scopes,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TicketRights) Reset() {
+	*x = TicketRights{}
+	mi := &file_toold_v1_suspension_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TicketRights) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TicketRights) ProtoMessage() {}
+
+func (x *TicketRights) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_suspension_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TicketRights.ProtoReflect.Descriptor instead.
+func (*TicketRights) Descriptor() ([]byte, []int) {
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *TicketRights) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *TicketRights) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *TicketRights) GetApprove() *Right {
+	if x != nil {
+		return x.Approve
+	}
+	return nil
+}
+
+func (x *TicketRights) GetDecline() *Right {
+	if x != nil {
+		return x.Decline
+	}
+	return nil
+}
+
+func (x *TicketRights) GetEdit() *Right {
+	if x != nil {
+		return x.Edit
+	}
+	return nil
+}
+
+func (x *TicketRights) GetResultInstead() *Right {
+	if x != nil {
+		return x.ResultInstead
+	}
+	return nil
+}
+
+func (x *TicketRights) GetRemember() *Right {
+	if x != nil {
+		return x.Remember
+	}
+	return nil
+}
+
+func (x *TicketRights) GetRememberScopes() []RememberScope {
+	if x != nil {
+		return x.RememberScopes
+	}
+	return nil
+}
+
 // PendingCall is the waiting call, as the digest covers it.
 type PendingCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -464,7 +713,7 @@ type PendingCall struct {
 
 func (x *PendingCall) Reset() {
 	*x = PendingCall{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[1]
+	mi := &file_toold_v1_suspension_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -476,7 +725,7 @@ func (x *PendingCall) String() string {
 func (*PendingCall) ProtoMessage() {}
 
 func (x *PendingCall) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[1]
+	mi := &file_toold_v1_suspension_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -489,7 +738,7 @@ func (x *PendingCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCall.ProtoReflect.Descriptor instead.
 func (*PendingCall) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{1}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *PendingCall) GetId() string {
@@ -535,7 +784,7 @@ type Approvers struct {
 
 func (x *Approvers) Reset() {
 	*x = Approvers{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[2]
+	mi := &file_toold_v1_suspension_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +796,7 @@ func (x *Approvers) String() string {
 func (*Approvers) ProtoMessage() {}
 
 func (x *Approvers) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[2]
+	mi := &file_toold_v1_suspension_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +809,7 @@ func (x *Approvers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Approvers.ProtoReflect.Descriptor instead.
 func (*Approvers) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{2}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Approvers) GetRoles() []Role {
@@ -611,7 +860,7 @@ type RememberOption struct {
 
 func (x *RememberOption) Reset() {
 	*x = RememberOption{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[3]
+	mi := &file_toold_v1_suspension_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +872,7 @@ func (x *RememberOption) String() string {
 func (*RememberOption) ProtoMessage() {}
 
 func (x *RememberOption) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[3]
+	mi := &file_toold_v1_suspension_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +885,7 @@ func (x *RememberOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberOption.ProtoReflect.Descriptor instead.
 func (*RememberOption) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RememberOption) GetOption() string {
@@ -671,7 +920,7 @@ type Remember struct {
 
 func (x *Remember) Reset() {
 	*x = Remember{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[4]
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -683,7 +932,7 @@ func (x *Remember) String() string {
 func (*Remember) ProtoMessage() {}
 
 func (x *Remember) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[4]
+	mi := &file_toold_v1_suspension_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -696,7 +945,7 @@ func (x *Remember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Remember.ProtoReflect.Descriptor instead.
 func (*Remember) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{4}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Remember) GetOption() string {
@@ -764,7 +1013,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[5]
+	mi := &file_toold_v1_suspension_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +1025,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[5]
+	mi := &file_toold_v1_suspension_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +1038,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{5}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Decision) GetDecisionId() string {
@@ -907,7 +1156,7 @@ type ResultInstead struct {
 
 func (x *ResultInstead) Reset() {
 	*x = ResultInstead{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	mi := &file_toold_v1_suspension_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1168,7 @@ func (x *ResultInstead) String() string {
 func (*ResultInstead) ProtoMessage() {}
 
 func (x *ResultInstead) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[6]
+	mi := &file_toold_v1_suspension_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1181,7 @@ func (x *ResultInstead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultInstead.ProtoReflect.Descriptor instead.
 func (*ResultInstead) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{6}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResultInstead) GetData() string {
@@ -978,7 +1227,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	mi := &file_toold_v1_suspension_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -990,7 +1239,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[7]
+	mi := &file_toold_v1_suspension_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1003,7 +1252,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Vote) GetDecisionId() string {
@@ -1089,7 +1338,7 @@ type Rule struct {
 
 func (x *Rule) Reset() {
 	*x = Rule{}
-	mi := &file_toold_v1_suspension_proto_msgTypes[8]
+	mi := &file_toold_v1_suspension_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1350,7 @@ func (x *Rule) String() string {
 func (*Rule) ProtoMessage() {}
 
 func (x *Rule) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_suspension_proto_msgTypes[8]
+	mi := &file_toold_v1_suspension_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1363,7 @@ func (x *Rule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rule.ProtoReflect.Descriptor instead.
 func (*Rule) Descriptor() ([]byte, []int) {
-	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Rule) GetRuleId() string {
@@ -1226,7 +1475,7 @@ var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
-	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xaa\x06\n" +
+	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xd1\x06\n" +
 	"\n" +
 	"Suspension\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x14\n" +
@@ -1253,7 +1502,27 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"created_at\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12C\n" +
 	"\x10remember_options\x18\x11 \x03(\v2\x18.toold.v1.RememberOptionR\x0frememberOptions\x12$\n" +
 	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\x12%\n" +
-	"\x0epolicy_version\x18\x13 \x01(\tR\rpolicyVersion\"O\n" +
+	"\x0epolicy_version\x18\x13 \x01(\tR\rpolicyVersion\x12%\n" +
+	"\x05claim\x18\x14 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\"\xa8\x01\n" +
+	"\x05Claim\x122\n" +
+	"\n" +
+	"claimed_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\tclaimedBy\x129\n" +
+	"\n" +
+	"claimed_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\x120\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"S\n" +
+	"\x05Right\x12\x18\n" +
+	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xee\x02\n" +
+	"\fTicketRights\x12#\n" +
+	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x17\n" +
+	"\acall_id\x18\x02 \x01(\tR\x06callId\x12)\n" +
+	"\aapprove\x18\x03 \x01(\v2\x0f.toold.v1.RightR\aapprove\x12)\n" +
+	"\adecline\x18\x04 \x01(\v2\x0f.toold.v1.RightR\adecline\x12#\n" +
+	"\x04edit\x18\x05 \x01(\v2\x0f.toold.v1.RightR\x04edit\x126\n" +
+	"\x0eresult_instead\x18\x06 \x01(\v2\x0f.toold.v1.RightR\rresultInstead\x12+\n" +
+	"\bremember\x18\a \x01(\v2\x0f.toold.v1.RightR\bremember\x12@\n" +
+	"\x0fremember_scopes\x18\b \x03(\x0e2\x17.toold.v1.RememberScopeR\x0erememberScopes\"O\n" +
 	"\vPendingCall\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1356,57 +1625,70 @@ func file_toold_v1_suspension_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_suspension_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_toold_v1_suspension_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_toold_v1_suspension_proto_goTypes = []any{
 	(ResumeMode)(0),               // 0: toold.v1.ResumeMode
 	(DecisionAction)(0),           // 1: toold.v1.DecisionAction
 	(ExpiryAction)(0),             // 2: toold.v1.ExpiryAction
 	(RememberScope)(0),            // 3: toold.v1.RememberScope
 	(*Suspension)(nil),            // 4: toold.v1.Suspension
-	(*PendingCall)(nil),           // 5: toold.v1.PendingCall
-	(*Approvers)(nil),             // 6: toold.v1.Approvers
-	(*RememberOption)(nil),        // 7: toold.v1.RememberOption
-	(*Remember)(nil),              // 8: toold.v1.Remember
-	(*Decision)(nil),              // 9: toold.v1.Decision
-	(*ResultInstead)(nil),         // 10: toold.v1.ResultInstead
-	(*Vote)(nil),                  // 11: toold.v1.Vote
-	(*Rule)(nil),                  // 12: toold.v1.Rule
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
-	(*Description)(nil),           // 14: toold.v1.Description
-	(Role)(0),                     // 15: toold.v1.Role
-	(*Principal)(nil),             // 16: toold.v1.Principal
+	(*Claim)(nil),                 // 5: toold.v1.Claim
+	(*Right)(nil),                 // 6: toold.v1.Right
+	(*TicketRights)(nil),          // 7: toold.v1.TicketRights
+	(*PendingCall)(nil),           // 8: toold.v1.PendingCall
+	(*Approvers)(nil),             // 9: toold.v1.Approvers
+	(*RememberOption)(nil),        // 10: toold.v1.RememberOption
+	(*Remember)(nil),              // 11: toold.v1.Remember
+	(*Decision)(nil),              // 12: toold.v1.Decision
+	(*ResultInstead)(nil),         // 13: toold.v1.ResultInstead
+	(*Vote)(nil),                  // 14: toold.v1.Vote
+	(*Rule)(nil),                  // 15: toold.v1.Rule
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Description)(nil),           // 17: toold.v1.Description
+	(*Principal)(nil),             // 18: toold.v1.Principal
+	(Role)(0),                     // 19: toold.v1.Role
 }
 var file_toold_v1_suspension_proto_depIdxs = []int32{
-	5,  // 0: toold.v1.Suspension.pending:type_name -> toold.v1.PendingCall
+	8,  // 0: toold.v1.Suspension.pending:type_name -> toold.v1.PendingCall
 	0,  // 1: toold.v1.Suspension.resume_mode:type_name -> toold.v1.ResumeMode
-	13, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 3: toold.v1.Suspension.approvers:type_name -> toold.v1.Approvers
-	14, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
+	16, // 2: toold.v1.Suspension.expires_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: toold.v1.Suspension.approvers:type_name -> toold.v1.Approvers
+	17, // 4: toold.v1.Suspension.description:type_name -> toold.v1.Description
 	2,  // 5: toold.v1.Suspension.on_expiry:type_name -> toold.v1.ExpiryAction
-	13, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
-	7,  // 7: toold.v1.Suspension.remember_options:type_name -> toold.v1.RememberOption
-	11, // 8: toold.v1.Suspension.votes:type_name -> toold.v1.Vote
-	15, // 9: toold.v1.Approvers.roles:type_name -> toold.v1.Role
-	3,  // 10: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
-	13, // 11: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
-	1,  // 12: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
-	8,  // 13: toold.v1.Decision.remember:type_name -> toold.v1.Remember
-	16, // 14: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
-	13, // 15: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	11, // 16: toold.v1.Decision.votes:type_name -> toold.v1.Vote
-	10, // 17: toold.v1.Decision.result_instead:type_name -> toold.v1.ResultInstead
-	1,  // 18: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
-	16, // 19: toold.v1.Vote.voter:type_name -> toold.v1.Principal
-	13, // 20: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	3,  // 21: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
-	16, // 22: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
-	13, // 23: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
-	13, // 24: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	16, // 6: toold.v1.Suspension.created_at:type_name -> google.protobuf.Timestamp
+	10, // 7: toold.v1.Suspension.remember_options:type_name -> toold.v1.RememberOption
+	14, // 8: toold.v1.Suspension.votes:type_name -> toold.v1.Vote
+	5,  // 9: toold.v1.Suspension.claim:type_name -> toold.v1.Claim
+	18, // 10: toold.v1.Claim.claimed_by:type_name -> toold.v1.Principal
+	16, // 11: toold.v1.Claim.claimed_at:type_name -> google.protobuf.Timestamp
+	16, // 12: toold.v1.Claim.until:type_name -> google.protobuf.Timestamp
+	6,  // 13: toold.v1.TicketRights.approve:type_name -> toold.v1.Right
+	6,  // 14: toold.v1.TicketRights.decline:type_name -> toold.v1.Right
+	6,  // 15: toold.v1.TicketRights.edit:type_name -> toold.v1.Right
+	6,  // 16: toold.v1.TicketRights.result_instead:type_name -> toold.v1.Right
+	6,  // 17: toold.v1.TicketRights.remember:type_name -> toold.v1.Right
+	3,  // 18: toold.v1.TicketRights.remember_scopes:type_name -> toold.v1.RememberScope
+	19, // 19: toold.v1.Approvers.roles:type_name -> toold.v1.Role
+	3,  // 20: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
+	16, // 21: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
+	1,  // 22: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
+	11, // 23: toold.v1.Decision.remember:type_name -> toold.v1.Remember
+	18, // 24: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
+	16, // 25: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	14, // 26: toold.v1.Decision.votes:type_name -> toold.v1.Vote
+	13, // 27: toold.v1.Decision.result_instead:type_name -> toold.v1.ResultInstead
+	1,  // 28: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
+	18, // 29: toold.v1.Vote.voter:type_name -> toold.v1.Principal
+	16, // 30: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
+	3,  // 31: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
+	18, // 32: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
+	16, // 33: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
+	16, // 34: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }
@@ -1422,7 +1704,7 @@ func file_toold_v1_suspension_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_suspension_proto_rawDesc), len(file_toold_v1_suspension_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func claimCommand(a *App) *cobra.Command {
+	var lasts time.Duration
+	request := &tooldv1.ClaimSuspensionRequest{}
+	c := &cobra.Command{
+		Use:   "claim SUSPENSION|CALL",
+		Short: "Say that you look at a suspended call, so that nobody else does",
+		Long: `Says that you look at a suspended call, for 5 minutes or as long as --for says.
+Others see this in their inbox. Claim it again to extend the time. A claim
+refuses no decision: the first decision counts, whoever made the claim.`,
+		Example: "  toold claim 0198c1\n  toold claim 0198c1 --for 30m\n  toold claim 0198c1 --release",
+		Args:    ExactArgs("a SUSPENSION or CALL"),
+		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
+			call, err := a.findWaiting(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			request.SuspensionId = call.GetSuspension().GetSuspensionId()
+			if lasts != 0 {
+				request.Duration = durationpb.New(lasts)
+			}
+			got, err := c.calls.ClaimSuspension(ctx, request)
+			if err != nil {
+				return err
+			}
+			return a.Print(got, a.OutView().Claim(got.GetClaim()))
+		}),
+	}
+	c.Flags().DurationVar(&lasts, "for", 0, "how long, 10s to 1h (default 5m)")
+	c.Flags().BoolVar(&request.Release, "release", false, "end your claim")
+	c.Flags().BoolVar(&request.TakeOver, "take-over", false, "replace the claim of another person (operators)")
+	c.MarkFlagsMutuallyExclusive("release", "for")
+	c.MarkFlagsMutuallyExclusive("release", "take-over")
+	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
+	c.ValidArgsFunction = a.completeWaiting
+	return c
+}

@@ -1,0 +1,81 @@
+package decision
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// Bounds of claims.
+const (
+	claimFor  = 5 * time.Minute // when the request does not say
+	claimMin  = 10 * time.Second
+	claimMost = time.Hour
+	maxClaims = 1000 // changes of the claim of one suspension, because each adds an event to the log
+)
+
+// Claim returns the claim of a round after the request of p; nil after a release. changed reports whether it differs from the current one.
+func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *call.ClaimRequest) (claim *call.Claim, changed bool, err error) {
+	s, err := k.open(c, round)
+	if err != nil {
+		return nil, false, err
+	}
+	now := k.Now()
+	held := round.Claim.At(now)
+	mine := held != nil && held.By.Subject == p.Subject
+	if err := mayClaim(held, mine, p, r); err != nil {
+		return nil, false, err
+	}
+	if r.For == 0 {
+		r.For = claimFor
+	}
+	claim = &call.Claim{By: p, Since: now, Until: now.Add(r.For)}
+	if s.ExpiresAt.Before(claim.Until) {
+		claim.Until = s.ExpiresAt
+	}
+	switch {
+	case r.Release && held == nil:
+		return nil, false, nil
+	case r.Release:
+		claim = nil
+	case mine && claim.Until.Sub(held.Until) < claimMin:
+		return held, false, nil
+	case mine:
+		claim.Since = held.Since
+	}
+	if round.Claims >= maxClaims {
+		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed "+strconv.Itoa(maxClaims)+" times, which is the limit; decide without a claim")
+	}
+	return claim, true, nil
+}
+
+// mayClaim refuses a request that the claim of another principal prevents.
+func mayClaim(held *call.Claim, mine bool, p tool.Principal, r *call.ClaimRequest) error {
+	switch {
+	case r.For != 0 && (r.For < claimMin || r.For > claimMost):
+		return call.InvalidField("duration", "is %v; want %v to %v", r.For, claimMin, claimMost)
+	case r.Release && r.TakeOver:
+		return call.InvalidField("take_over", "excludes release")
+	case held == nil || mine:
+		return nil
+	case r.TakeOver && p.HasRole("operator"):
+		return nil
+	case r.TakeOver:
+		return call.Refuse(call.PermissionDenied, "OPERATOR_REQUIRED", "taking over the claim of %s needs the role operator", held.By.Subject)
+	}
+	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_CLAIMED", "%s looks at this question until %s; you may decide anyway", held.By.Subject, call.FormatTime(held.Until))
+	refusal.Metadata = map[string]string{"claimed_by": held.By.Subject, "until": call.FormatTime(held.Until)}
+	return refusal
+}
+
+// Claimed returns the event that reports a claim, and the change of the record.
+func Claimed(suspensionID string, claim *call.Claim) (call.Event, func(*call.Call)) {
+	ev := call.Event{Type: call.EventClaimed, Claim: &call.ClaimChanged{SuspensionID: suspensionID, Claim: claim}}
+	return ev, func(c *call.Call) {
+		last := changeLast(c)
+		last.Claim = claim
+		last.Claims++
+	}
+}

@@ -1,0 +1,127 @@
+package grpcserver_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
+	"github.com/toold-dev/toold/tool"
+)
+
+// TestWhoAmI checks who each user is and what it may do with a suspension, and compares the answer about approving with ResumeTool.
+func TestWhoAmI(t *testing.T) {
+	expires := time.Now().Add(time.Hour).Truncate(time.Second)
+	w := newWorld(t, options{tokens: []access.Token{{
+		Hash: hashOf(tokenOf("temp")), Expires: expires,
+		Principal: tool.Principal{Namespace: "default", Subject: "temp", Roles: []string{"approver"}, Groups: []string{"finance"}},
+	}}})
+	ctx := within(t)
+	got, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "write", Arguments: `{"text":"x"}`}})
+	must(t, err)
+	s := got.GetCall().GetSuspension()
+	const unknown = "s-unknown-unknown-unknown"
+	tests := []struct{ user, approve, instead, unknown string }{
+		{"ann", "yes", "RESULT_INSTEAD_NOT_ALLOWED", "SUSPENSION_NOT_FOUND"},
+		{"temp", "yes", "RESULT_INSTEAD_NOT_ALLOWED", "SUSPENSION_NOT_FOUND"},
+		{"alice", "NOT_AN_APPROVER", "NOT_AN_APPROVER", "SUSPENSION_NOT_FOUND"},
+		{"oscar", "NOT_AN_APPROVER", "NOT_AN_APPROVER", "SUSPENSION_NOT_FOUND"},
+		{"bob", "SUSPENSION_NOT_FOUND", "SUSPENSION_NOT_FOUND", "SUSPENSION_NOT_FOUND"},
+		{"mallory", "SUSPENSION_NOT_FOUND", "SUSPENSION_NOT_FOUND", "SUSPENSION_NOT_FOUND"},
+		{"vera", "ROLE_REQUIRED", "ROLE_REQUIRED", "ROLE_REQUIRED"},
+		{"wanda", "ROLE_REQUIRED", "ROLE_REQUIRED", "ROLE_REQUIRED"},
+		{"adam", "ROLE_REQUIRED", "ROLE_REQUIRED", "ROLE_REQUIRED"},
+	}
+	word := func(r *tooldv1.Right) string {
+		if r.GetAllowed() != (r.GetReason() == "" && r.GetMessage() == "") {
+			t.Errorf("a right is %v", r)
+		}
+		if r.GetAllowed() {
+			return "yes"
+		}
+		return r.GetReason()
+	}
+	for _, tt := range tests {
+		who, err := w.calls(tt.user).WhoAmI(ctx, &tooldv1.WhoAmIRequest{SuspensionIds: []string{s.GetSuspensionId(), unknown}})
+		must(t, err)
+		p := who.GetPrincipal()
+		if p.GetSubject() != tt.user || p.GetMethod() != "token" || len(p.GetRoles()) == 0 || who.GetReadOnly() {
+			t.Errorf("%s is %v", tt.user, who)
+		}
+		if temp := tt.user == "temp"; temp != (fmt.Sprint(p.GetGroups()) == "[finance]") || temp != (who.GetExpiresAt() != nil) || temp && !who.GetExpiresAt().AsTime().Equal(expires) {
+			t.Errorf("%s has the groups %v until %v", tt.user, p.GetGroups(), who.GetExpiresAt())
+		}
+		ours, theirs := who.GetTickets()[0], who.GetTickets()[1]
+		if word(ours.GetApprove()) != tt.approve || word(ours.GetDecline()) != tt.approve || word(ours.GetResultInstead()) != tt.instead || word(theirs.GetApprove()) != tt.unknown {
+			t.Errorf("%s: %v; unknown: %v", tt.user, ours, theirs)
+		}
+		if sees := tt.approve == "yes" || tt.approve == "NOT_AN_APPROVER"; sees != (ours.GetCallId() == got.GetCall().GetCallId()) {
+			t.Errorf("%s is told about the call %q", tt.user, ours.GetCallId())
+		}
+		stream, err := w.calls(tt.user).ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
+			DecisionId: "decision-of-" + tt.user + "-1", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: strings.Repeat("0", 64), // Never the digest.
+		}})
+		must(t, err)
+		_, err = stream.Recv()
+		want := tt.approve
+		if want == "yes" {
+			want = "DIGEST_MISMATCH"
+		}
+		if _, why := reason(err); why != want {
+			t.Errorf("ResumeTool of %s: %v, want %s", tt.user, err, want)
+		}
+	}
+	_, err = w.calls("ann").WhoAmI(ctx, &tooldv1.WhoAmIRequest{SuspensionIds: make([]string, 101)})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	_, err = w.calls("ann").WhoAmI(ctx, &tooldv1.WhoAmIRequest{SuspensionIds: []string{""}})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+}
+
+// TestClaimSuspension checks the claim in the record and in the feed of the namespace.
+func TestClaimSuspension(t *testing.T) {
+	w := newWorld(t, options{})
+	ctx := within(t)
+	got, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "write", Arguments: `{"text":"x"}`}})
+	must(t, err)
+	id, suspension := got.GetCall().GetCallId(), got.GetCall().GetSuspension().GetSuspensionId()
+	feed, err := w.calls("vera").WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true})
+	must(t, err)
+	f, err := feed.Recv()
+	must(t, err)
+	if f.GetFrame().GetCaughtUp() == nil {
+		t.Fatalf("the first frame is %v", f)
+	}
+	claimed, err := w.calls("ann").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: suspension, Duration: durationpb.New(time.Minute)})
+	must(t, err)
+	if c := claimed.GetClaim(); c.GetClaimedBy().GetSubject() != "ann" || c.GetUntil().AsTime().Sub(c.GetClaimedAt().AsTime()) != time.Minute {
+		t.Errorf("the claim is %v", c)
+	}
+	f, err = feed.Recv()
+	must(t, err)
+	if e := f.GetFrame().GetEvents()[0].GetClaimed(); e.GetSuspensionId() != suspension || e.GetClaim().GetClaimedBy().GetSubject() != "ann" {
+		t.Errorf("the feed has %v", f)
+	}
+	seen, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
+	must(t, err)
+	if seen.GetCall().GetSuspension().GetClaim().GetClaimedBy().GetSubject() != "ann" {
+		t.Errorf("the record has %v", seen.GetCall().GetSuspension().GetClaim())
+	}
+	_, err = w.calls("art").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: suspension})
+	wantRefusal(t, err, codes.FailedPrecondition, "ALREADY_CLAIMED")
+	_, err = w.calls("alice").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: suspension})
+	wantRefusal(t, err, codes.PermissionDenied, "NOT_AN_APPROVER")
+	_, err = w.calls("ann").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: suspension, Duration: durationpb.New(-1)})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	_, err = w.calls("ann").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	released, err := w.calls("ann").ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: suspension, Release: true})
+	must(t, err)
+	if released.GetClaim() != nil {
+		t.Errorf("after the release: %v", released)
+	}
+}
