@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	toold "github.com/toold-dev/toold/sdk/go"
 )
 
 // An issuer is an OpenID Connect issuer on the loopback address.
@@ -169,6 +171,8 @@ func TestT59SignedTokens(t *testing.T) {
 		break
 	}
 
+	watchesOn(t, p, i)
+
 	must(t, os.WriteFile(file, []byte(i.settings(", keys: none.json")), 0o600))
 	_, err = p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
 	wantReason(t, "a file that is missing", err, codes.FailedPrecondition, "CONFIG_INVALID")
@@ -183,6 +187,39 @@ func TestT59SignedTokens(t *testing.T) {
 	wantReason(t, "stream", ended(long), codes.Unavailable, "ACCESS_CHANGED")
 	_, err = whoAmI(t, p.dial(t, insecure.NewCredentials(), i.token(nil)))
 	wantReason(t, "removed issuer", err, codes.Unauthenticated, "TOKEN_INVALID")
+}
+
+// watchesOn checks that a client of the Go SDK whose token expires during a watch continues with its next token, and misses nothing.
+func watchesOn(t *testing.T, p *proc, i *issuer) {
+	t.Helper()
+	end := time.Now().Add(time.Second)
+	short, long := i.token(map[string]any{"exp": float64(end.Add(-time.Minute).UnixMilli()) / 1000}), i.token(nil)
+	var asked atomic.Int32
+	client, err := toold.Dial(p.ready.TCP, toold.WithTokenSource(func(context.Context) (string, error) {
+		if asked.Add(1); time.Now().Before(end) {
+			return short, nil
+		}
+		return long, nil
+	}))
+	must(t, err)
+	defer client.Close()
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	time.AfterFunc(time.Until(end.Add(50*time.Millisecond)), func() {
+		_, _ = p.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "grep", Arguments: `{"pattern":"nothing"}`, CallId: "after-the-first-token"}})
+	})
+	for f, err := range client.Watch(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}) {
+		must(t, err)
+		for _, e := range f.GetEvents() {
+			if e.GetCallId() == "after-the-first-token" && e.GetFinished() != nil {
+				if asked.Load() < 2 {
+					t.Error("the client has one token only")
+				}
+				return
+			}
+		}
+	}
+	t.Error("the watch ended")
 }
 
 // An authority signs certificates.

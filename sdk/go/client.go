@@ -10,9 +10,11 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -26,42 +28,55 @@ type Client struct {
 	Documents tooldv1.DocumentServiceClient
 
 	conn     *grpc.ClientConn
-	patience time.Duration
+	patience patience
 }
 
 // An Option changes how a client connects.
 type Option func(*options)
 
 type options struct {
-	token    string
+	token    bearer
 	secure   credentials.TransportCredentials
-	patience time.Duration
+	patience patience
 }
 
 // WithToken sends a bearer token with each request.
-func WithToken(token string) Option { return func(o *options) { o.token = token } }
+func WithToken(token string) Option {
+	return func(o *options) {
+		o.token, o.patience.renews = nil, false
+		if token != "" {
+			o.token = func(context.Context) (string, error) { return token, nil }
+		}
+	}
+}
+
+// WithTokenSource sends the token that f returns with each request. f is for tokens that expire: it returns the same token until it gets a new
+// one, and may be called from many goroutines. A request or stream that ends with [ReasonTokenExpired] is sent again with the next token.
+func WithTokenSource(f func(context.Context) (string, error)) Option {
+	return func(o *options) { o.token, o.patience.renews = f, true }
+}
 
 // WithTLS connects with these credentials.
 func WithTLS(c credentials.TransportCredentials) Option { return func(o *options) { o.secure = c } }
 
 // WithPatience sets how long requests and streams try to reach the daemon before they return an error. The default is a minute.
-func WithPatience(d time.Duration) Option { return func(o *options) { o.patience = d } }
+func WithPatience(d time.Duration) Option { return func(o *options) { o.patience.time = d } }
 
 // Dial returns a client of the daemon at host:port or unix:/path. The first request opens the connection. Without TLS, Dial returns an
 // error when a token would be sent to another machine.
 func Dial(target string, with ...Option) (*Client, error) {
-	o := options{patience: time.Minute}
+	o := options{patience: patience{time: time.Minute}}
 	for _, f := range with {
 		f(&o)
 	}
 	if o.secure == nil {
-		if err := address.CheckToken(target); err != nil && o.token != "" {
+		if err := address.CheckToken(target); err != nil && o.token != nil {
 			return nil, err
 		}
 		o.secure = insecure.NewCredentials()
 	}
 	check := &versionCheck{turn: make(chan struct{}, 1)}
-	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(bearer(o.token)),
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(o.token),
 		grpc.WithUnaryInterceptor(check.unary), grpc.WithStreamInterceptor(check.stream),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}), // a stream must notice that the daemon's machine is gone
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
@@ -79,13 +94,18 @@ func Dial(target string, with ...Option) (*Client, error) {
 // Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-type bearer string
+// bearer returns the token of a request. A nil one sends no token.
+type bearer func(context.Context) (string, error)
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	if b == "" {
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	if b == nil {
 		return nil, nil
 	}
-	return map[string]string{"authorization": "Bearer " + strings.TrimSpace(string(b))}, nil
+	token, err := b(ctx)
+	if err != nil {
+		return nil, status.Errorf(codes.Unauthenticated, "no token: %v", err)
+	}
+	return map[string]string{"authorization": "Bearer " + strings.TrimSpace(token)}, nil
 }
 
 // RequireTransportSecurity returns false, because [Dial] has already checked where a token may go without TLS.

@@ -20,7 +20,7 @@ type stream[R interface{ GetFrame() *tooldv1.Frame }] interface{ Recv() (R, erro
 // frames returns the frames of a stream, and opens the stream again at the last cursor when it breaks. A frame with events also has the
 // cursor after them, so no event comes twice.
 func frames[R interface{ GetFrame() *tooldv1.Frame }](
-	ctx context.Context, patience time.Duration, cursor string, open func(ctx context.Context, cursor string) (stream[R], error),
+	ctx context.Context, patience patience, cursor string, open func(ctx context.Context, cursor string) (stream[R], error),
 ) iter.Seq2[*tooldv1.Frame, error] {
 	return func(yield func(*tooldv1.Frame, error) bool) {
 		p := pauses{patience: patience}
@@ -96,15 +96,25 @@ func events(frames iter.Seq2[*tooldv1.Frame, error]) iter.Seq2[*tooldv1.CallEven
 	}
 }
 
+// patience says which errors of a request are temporary.
+type patience struct {
+	time   time.Duration // how long to try
+	renews bool          // the next request may have a new token
+}
+
+func (p patience) temporary(e *Error) bool {
+	return e.RetryAfter != 0 || e.Code == codes.Unavailable || e.Code == codes.DeadlineExceeded || p.renews && e.Reason == ReasonTokenExpired
+}
+
 // pauses computes the growing pauses between tries to reach a daemon.
 type pauses struct {
-	patience time.Duration
+	patience patience
 	last     time.Duration
 	since    time.Time
 }
 
 // again sends a request that may be repeated until it succeeds or its error is not temporary.
-func again[R any](ctx context.Context, patience time.Duration, request func() (R, error)) (R, error) {
+func again[R any](ctx context.Context, patience patience, request func() (R, error)) (R, error) {
 	p := pauses{patience: patience}
 	for {
 		r, err := request()
@@ -124,7 +134,7 @@ func (p *pauses) after(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	var e *Error
-	if !errors.As(err, &e) || e.RetryAfter == 0 && e.Code != codes.Unavailable && e.Code != codes.DeadlineExceeded {
+	if !errors.As(err, &e) || !p.patience.temporary(e) {
 		return err
 	}
 	if p.since.IsZero() {
@@ -134,7 +144,7 @@ func (p *pauses) after(ctx context.Context, err error) error {
 	if wait <= 0 {
 		wait, least = p.next(), 0.8
 	}
-	if wait > p.patience-time.Since(p.since) {
+	if wait > p.patience.time-time.Since(p.since) {
 		return err
 	}
 	return pause(ctx, wait, least, 1.2)
