@@ -18,7 +18,7 @@ async function serve(req: Request, path: string): Promise<Response> {
   if (path === '/') return new Response(html, { headers: { 'content-type': 'text/html', ...secure } });
   if (path === '/page.js') return new Response(readFileSync(new URL('page.js', import.meta.url)), { headers: { 'content-type': 'text/javascript', ...secure } });
   if (path === '/login') return signIn(req);
-  if (id && stream) return GET(req, id);
+  if (id && stream) return GET(req, id, chats.get(id)?.at(-1));
   if (id) return Response.json(chats.get(id) ?? []);
   if (path === '/api/chat' && req.method === 'POST') return post(req);
   return new Response('not found', { status: 404 });

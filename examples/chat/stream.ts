@@ -1,9 +1,12 @@
+import type { UIMessage } from 'ai';
+import { withTexts } from 'toold';
 import { person, url } from './toold';
 
-/** Continues the stream of a chat after a page was loaded again: toold replays the calls of its newest run. */
-export async function GET(req: Request, chatId: string) {
+/** Continues the stream of a chat after a page was loaded again: toold replays the calls of its newest run. The app has the texts of the model. */
+export async function GET(req: Request, chatId: string, last?: UIMessage) {
   if (!person(req)) return new Response(null, { status: 401 });
-  return fetch(`${url}/v1/ui/threads/${encodeURIComponent(chatId)}/stream?version=7`, {
+  const response = await fetch(`${url}/v1/ui/threads/${encodeURIComponent(chatId)}/stream?version=7`, {
     headers: { authorization: `Bearer ${process.env.TOOLD_TOKEN}` }, signal: req.signal,
   });
+  return withTexts(response, last);
 }

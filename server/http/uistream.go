@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"strconv"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/toold-dev/toold/server/http/uistream"
 )
 
@@ -21,6 +24,10 @@ func (s *Server) uiThread(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) uiStream(w http.ResponseWriter, r *http.Request, run string) {
+	if r.Method != http.MethodGet { // HEAD has no body, so its client cannot see where the stream ends
+		writeError(w, r, status.Error(codes.Unimplemented, "want the method GET"))
+		return
+	}
 	q, err := uiQueryOf(r)
 	if err != nil {
 		writeError(w, r, err)

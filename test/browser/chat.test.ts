@@ -82,6 +82,7 @@ test("the page is loaded again while a tool runs", async () => {
   await page.waitForSelector('progress[title="step 1"]');
   await page.reload();
   await page.waitForSelector('progress[title="step 1"]'); // toold's stream has what happened before
+  await says(page, "I use steps."); // and the app has the texts
   await next();
   await page.waitForSelector('progress[title="step 2"]');
   await next();
@@ -97,6 +98,7 @@ test("the page is loaded again while a call waits for the person", async () => {
   await say(page, 'use deploy {"target":"staging"}');
   await state(page, "approval-requested");
   await page.reload();
+  await says(page, "I use deploy.");
   await page.getByText("Approve").click();
   await says(page, "deploy answered: Deployed to staging.");
   assert.deepEqual(deployed.splice(0), ["staging"]);

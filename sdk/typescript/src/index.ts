@@ -3,7 +3,7 @@ export { Code } from "@connectrpc/connect";
 export { Client, DigestMismatch } from "./client.js";
 export { TooldError } from "./errors.js";
 export { newTurnId, Toolset, Turn, TurnResult } from "./toolset.js";
-export { mergeTurn, mergeTurns } from "./uistream.js";
+export { mergeTurn, mergeTurns, withTexts } from "./uistream.js";
 export { Call, CallCancelled, Continue, Fail, NoInput, NoOperation, NotRun, Question, Worker } from "./worker.js";
 export type { Effects, ProgressOptions, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";
 export type { TLS } from "./channel.js";

@@ -88,6 +88,47 @@ export async function mergeTurns(writer: ChunkWriter, toolset: Toolset<"ai-sdk">
   writer.write({ type: "finish" });
 }
 
+/**
+ * Adds the texts of a stored message to the response of toold's stream of its run, which has only the calls. Without a stored message it returns
+ * the response unchanged.
+ */
+export function withTexts(response: Response, message?: { parts: any[] }): Response {
+  if (response.status !== 200 || !response.body || !message) return response;
+  const steps = stepsOf(message.parts);
+  let rest = "", n = 0;
+  const add = new TransformStream<string, string>({
+    transform(piece, out) {
+      const events = (rest + piece).split("\n\n");
+      rest = events.pop()!;
+      for (const event of events) {
+        const { type, toolCallId } = event.startsWith("data: {") ? JSON.parse(event.slice(6)) : ({} as any);
+        const step = type === "tool-input-available" ? steps.find((s) => s.calls.has(toolCallId)) : undefined;
+        for (const part of step?.texts.splice(0) ?? []) for (const chunk of chunksOf(part, `text-${n++}`)) out.enqueue(`data: ${JSON.stringify(chunk)}\n\n`);
+        out.enqueue(`${event}\n\n`);
+      }
+    },
+    flush: (out) => out.enqueue(rest),
+  });
+  const body = response.body.pipeThrough(new TextDecoderStream() as any).pipeThrough(add).pipeThrough(new TextEncoderStream() as any);
+  const headers = new Headers(response.headers);
+  for (const name of ["content-encoding", "content-length"]) headers.delete(name); // fetch has decoded the body
+  return new Response(body as any, { status: 200, headers });
+}
+
+/** The texts and the calls of each step of a message. */
+function stepsOf(parts: any[]): { texts: any[]; calls: Set<string> }[] {
+  const steps = [{ texts: [] as any[], calls: new Set<string>() }];
+  for (const part of parts) {
+    if (part.type === "step-start") steps.push({ texts: [], calls: new Set() });
+    else if (part.toolCallId) steps.at(-1)!.calls.add(part.toolCallId);
+    else if (["text", "reasoning"].includes(part.type)) steps.at(-1)!.texts.push(part);
+  }
+  return steps;
+}
+
+const chunksOf = ({ type, text, providerMetadata }: any, id: string): object[] =>
+  [{ type: `${type}-start`, id, providerMetadata }, { type: `${type}-delta`, id, delta: text }, { type: `${type}-end`, id }];
+
 /** Continues the turn at the end of the history. It never runs the calls of a message that came from the client: toold knows the turn, or nothing happens. */
 async function continued(writer: ChunkWriter, toolset: Toolset<"ai-sdk">, o: ChatOptions, history: any[], answered: Set<string>): Promise<TurnResult | undefined> {
   const { chatId, signal, waitForDecision } = o, at = history.length - 1 - [...history].reverse().findIndex((m) => m.role !== "tool"), ids = callsOf(history[at]);
