@@ -48,6 +48,7 @@ type world struct {
 	dir  string
 	conn *grpc.ClientConn
 	stop func()
+	last *mcpserver.Server // the one of the last call of serve
 
 	booked  atomic.Int32
 	started chan string // ids of the calls of the tool hold, when they begin
@@ -134,13 +135,16 @@ func (w *world) serve(cfg mcpserver.Config) string {
 		_, err := tooldv1.NewToolServiceClient(w).ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
 		return mcpserver.Principal("default", user), err
 	}
-	h := mcpserver.New(cfg).Handler()
+	m := mcpserver.New(cfg)
+	w.last = m
+	h := m.Handler()
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), userKey{}, r.Header.Get("User"))))
 	}))
 	w.t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
+		m.Close()
 	})
 	return s.URL
 }
@@ -281,7 +285,11 @@ func textOf(r *mcp.CallToolResult) string {
 // request sends a ping with this HTTP method and returns the status of the response.
 func (w *world) request(method, url, user, session, version string) int {
 	w.t.Helper()
-	body := `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	return w.send(method, url, user, session, version, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+}
+
+func (w *world) send(method, url, user, session, version, body string) int {
+	w.t.Helper()
 	r, err := http.NewRequestWithContext(within(w.t), method, url, strings.NewReader(body))
 	must(w.t, err)
 	r.Header.Set("Content-Type", "application/json")

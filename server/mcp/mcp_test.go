@@ -173,6 +173,24 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestTooManySessions checks that the sessions of one principal do not keep others out.
+func TestTooManySessions(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	begin := func(user string) int {
+		return w.send("POST", url, user, "", legacy,
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	}
+	for range 100 {
+		if got := begin("alice"); got != 200 {
+			t.Fatalf("the status is %d", got)
+		}
+	}
+	if alice, bob := begin("alice"), begin("bob"); alice != 503 || bob != 200 {
+		t.Errorf("after 100 sessions, the next one gets %d, and that of another principal %d", alice, bob)
+	}
+}
+
 // TestListChanged checks that a client is notified when its principal's list of tools changes.
 func TestListChanged(t *testing.T) {
 	w := newWorld(t)

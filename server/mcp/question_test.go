@@ -77,6 +77,29 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// TestClose closes the server while it waits for an answer: the request ends, and its call still waits.
+func TestClose(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	asked, answered := make(chan struct{}), make(chan struct{})
+	defer close(answered)
+	c := connect(t, url, "alice", legacy, &mcp.ClientOptions{ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		close(asked)
+		<-answered
+		return &mcp.ElicitResult{Action: "cancel"}, nil
+	}})
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	go c.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"}) //nolint:errcheck // the server ends it
+	<-asked
+	w.last.Close()
+	got, err := tooldv1.NewCallServiceClient(w).GetCall(as(within(t), "alice"), &tooldv1.GetCallRequest{CallId: "the-call-of-the-test"})
+	must(t, err)
+	if got.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUSPENDED {
+		t.Errorf("the call is %v", got.GetCall().GetStatus())
+	}
+}
+
 // TestRetryRunsOnce sends the answer to a question twice: the call resumes once, and both requests get the same next question.
 func TestRetryRunsOnce(t *testing.T) {
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -18,8 +19,7 @@ import (
 // Limits of the HTTP endpoint.
 const (
 	maxBody     = 4 << 20   // bytes of a request
-	maxSessions = 1000      // sessions of clients of protocol versions before 2026-07-28
-	sessionIdle = time.Hour // after this time without a request, such a session ends, and its client initializes a new one
+	sessionIdle = time.Hour // after this time without a request, a session ends, and its client initializes a new one
 )
 
 // firstStateless is the first protocol version without sessions.
@@ -52,12 +52,16 @@ type Server struct {
 	tools   tooldv1.ToolServiceClient
 	sdk     *mcp.Server
 	partial partial
+	owners  owners
+	closed  context.Context // done when the server closes
+	close   context.CancelFunc
 	send    mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
 }
 
 // New returns a server for the API behind cfg.Conn.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Conn), tools: tooldv1.NewToolServiceClient(cfg.Conn)}
+	s.closed, s.close = context.WithCancel(context.Background())
 	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
 	capabilities.AddExtension(tasksExtension, nil)
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "toold", Title: "toold", Version: cfg.Version}, &mcp.ServerOptions{
@@ -74,6 +78,17 @@ func New(cfg Config) *Server {
 
 // Run serves one client over a transport such as stdio. It blocks until the client disconnects or ctx is done.
 func (s *Server) Run(ctx context.Context, t mcp.Transport) error { return s.sdk.Run(ctx, t) }
+
+// errClosed ends the requests in progress. It is not a cancellation by the client, so their calls continue.
+var errClosed = errors.New("the server closes")
+
+// Close ends the requests in progress and the sessions of all clients.
+func (s *Server) Close() {
+	s.close()
+	for session := range s.sdk.Sessions() {
+		_ = session.Close() // The error is that of a connection that has already ended.
+	}
+}
 
 // Handler returns the handler of the path /mcp. The caller checks the headers Host and Origin before, and puts the client's credential into
 // the context of the request.
@@ -92,21 +107,13 @@ func (s *Server) Handler() http.Handler {
 		switch {
 		case r.Header.Get("Mcp-Protocol-Version") >= firstStateless:
 			stateless.ServeHTTP(w, r)
-		case r.Header.Get("Mcp-Session-Id") == "" && s.isFull():
-			http.Error(w, "too many sessions; close one, or use protocol version "+firstStateless, http.StatusServiceUnavailable)
-		default:
+		case r.Header.Get(sessionHeader) != "":
 			sessions.ServeHTTP(w, r)
+		default:
+			s.begin(w, r, sessions)
 		}
 	})))
 	return mux
-}
-
-func (s *Server) isFull() bool {
-	n := 0
-	for range s.sdk.Sessions() {
-		n++
-	}
-	return n >= maxSessions
 }
 
 // authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session of
@@ -180,6 +187,9 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListToolsRequest:
 			return result(s.listTools(ctx, req))
 		case *mcp.CallToolRequest:
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(s.closed, func() { cancel(errClosed) })()
 			return result(s.callTool(ctx, req))
 		case *mcp.ListPromptsRequest, *mcp.GetPromptRequest, *mcp.ListResourcesRequest, *mcp.ListResourceTemplatesRequest, *mcp.ReadResourceRequest:
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK has empty lists
