@@ -185,8 +185,8 @@ func (w *world) testTools() []tool.Tool {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
-	job, errand := d("job", tool.Effects{}), d("errand", tool.Effects{})
-	job.Metadata, errand.Metadata = map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "required"}
+	job, look, errand := d("job", tool.Effects{}), d("look", reading), d("errand", tool.Effects{})
+	job.Metadata, look.Metadata, errand.Metadata = map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "required"}
 	return []tool.Tool{
 		tool.Func(echo, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 			return &tool.Result{Status: tool.StatusSuccess, Data: c.Arguments.Text()}, nil
@@ -204,7 +204,7 @@ func (w *world) testTools() []tool.Tool {
 		}),
 		tool.Func(d("hold", tool.Effects{}), hold),
 		tool.Func(d("mixed", reading), mixed),
-		tool.Func(job, hold), tool.Func(errand, nothing),
+		tool.Func(job, hold), tool.Func(look, hold), tool.Func(errand, nothing),
 		tool.Func(d("book", tool.Effects{}), w.book),
 		tool.Func(d("secret", tool.Effects{}), nothing), tool.Func(d("launch", tool.Effects{}), nothing),
 		tool.Func(d("transfer", tool.Effects{}), nothing), tool.Func(d("deploy", tool.Effects{}), nothing),

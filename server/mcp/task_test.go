@@ -3,13 +3,16 @@ package mcpserver_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	mcpserver "github.com/toold-dev/toold/server/mcp"
 )
 
@@ -166,6 +169,21 @@ func TestTaskQuestions(t *testing.T) {
 	}
 }
 
+// TestTaskIsStored checks that the journal has a call when its client gets the task. A read-only call runs before that.
+func TestTaskIsStored(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	id := start(t, url, withTasks, "look", `{}`)
+	<-w.started
+	got, err := tooldv1.NewCallServiceClient(w).GetCall(context.WithValue(within(t), userKey{}, "alice"), &tooldv1.GetCallRequest{CallId: id})
+	must(t, err)
+	if got.GetCall().GetNotStored() || !got.GetCall().GetDetached() {
+		t.Errorf("the call of the task is not stored or needs a watcher: %v", got.GetCall())
+	}
+	task(t, url, "alice", withTasks, "tasks/cancel", id)
+	await(t, url, id)
+}
+
 // TestTaskRefusals checks which requests are refused: without the extension, with another header, and a tool that requires the extension.
 func TestTaskRefusals(t *testing.T) {
 	w := newWorld(t)
@@ -231,4 +249,49 @@ func TestT144ForeignTask(t *testing.T) {
 	w.stop()
 	w.start()
 	check()
+}
+
+// TestMetadata checks where a client without a token finds out how to get one.
+func TestMetadata(t *testing.T) {
+	w := newWorld(t)
+	issuers := []string{"https://login.example.com"}
+	url := w.serve(mcpserver.Config{Issuers: func() []string { return issuers }})
+	get := func(path, host string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(within(t), http.MethodGet, url+path, nil)
+		must(t, err)
+		r.Host = host
+		got, err := http.DefaultClient.Do(r)
+		must(t, err)
+		defer got.Body.Close()
+		body, err := io.ReadAll(got.Body)
+		must(t, err)
+		return got, strings.TrimSpace(string(body))
+	}
+	const well = "/.well-known/oauth-protected-resource"
+	for host, origin := range map[string]string{
+		"127.0.0.1:7131": "http://127.0.0.1:7131", "localhost:7131": "http://localhost:7131", "[::1]:7131": "http://[::1]:7131",
+		"tools.example.com": "https://tools.example.com",
+	} {
+		for _, path := range []string{well, well + "/mcp"} {
+			want := fmt.Sprintf(`{"resource":%q,"authorization_servers":["https://login.example.com"],"bearer_methods_supported":["header"],"resource_name":"toold"}`, origin+"/mcp")
+			if r, body := get(path, host); r.StatusCode != http.StatusOK || body != want || r.Header.Get("Access-Control-Allow-Origin") != "*" {
+				t.Errorf("%s of %s returned %d %s, want %s", path, host, r.StatusCode, body, want)
+			}
+		}
+		r, _ := get("/mcp", host)
+		if want := `Bearer resource_metadata="` + origin + well + `/mcp"`; r.StatusCode != http.StatusUnauthorized || r.Header.Get("WWW-Authenticate") != want {
+			t.Errorf("without a token, %s returned %d with %q, want %q", host, r.StatusCode, r.Header.Get("WWW-Authenticate"), want)
+		}
+	}
+	if r, _ := get(well+"/other", "localhost"); r.StatusCode != http.StatusNotFound {
+		t.Errorf("the metadata of another resource returned %d", r.StatusCode)
+	}
+	issuers = nil
+	if r, _ := get(well, "localhost"); r.StatusCode != http.StatusNotFound {
+		t.Errorf("without issuers, the metadata returned %d", r.StatusCode)
+	}
+	if r, _ := get("/mcp", "localhost"); r.Header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("without issuers, the challenge is %q", r.Header.Get("WWW-Authenticate"))
+	}
 }
