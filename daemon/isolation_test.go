@@ -53,6 +53,21 @@ func TestFactsAreOfCallsThatStartProcesses(t *testing.T) {
 	}
 }
 
+// In a container with a small init process, the daemon is process 2. In the process namespace of a canary, that is the canary itself.
+func TestFactsOfProcess2(t *testing.T) {
+	s := newSite(t, bashAllowed)
+	s.through = []string{"unshare", "-Urpf", "--mount-proc", "--kill-child", "sh", "-c", `"$@" & wait $!`, "sh"}
+	p := s.start()
+	if p.ready.PID != 2 {
+		t.Fatalf("the daemon is process %d", p.ready.PID)
+	}
+	got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: bash("facts-2", "true")})
+	must(t, err)
+	if i := got.GetCall().GetIsolation(); !held(i, "ipc") || !held(i, "processes_killed") {
+		t.Errorf("%v", i)
+	}
+}
+
 // T41, T42: without user namespaces, a command does not run unless the operator configured less isolation.
 func TestNothingRunsWithLess(t *testing.T) {
 	s := newSite(t, bashAllowed)

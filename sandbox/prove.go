@@ -116,7 +116,7 @@ func (r *Runner) prove(ctx context.Context, policy Policy, bound func(*run)) (*E
 	}
 	defer r.leave(run)
 	run.canary = &helper.Canary{
-		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(), Signal: r.origin.self.pid,
+		Read: name, Write: name + "-write", Dial: lure.tcp(), Datagram: lure.udp(),
 		Memory: int64(r.order(&run.spec, "").Limits[1].Value) + 1<<20, Forks: policy.Limits.Processes + 50,
 	}
 	if policy.Network == NetworkProxy {

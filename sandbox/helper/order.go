@@ -100,14 +100,13 @@ type Limit struct {
 }
 
 // A Canary replaces the command of a run and has exactly the same rights as the command would have. It tries what the policy should
-// prevent, and reports each try as a Tried message, in the order of the fields.
+// prevent, and reports each try as a Tried message.
 type Canary struct {
 	Read  string `json:"read"`  // file to open
 	Write string `json:"write"` // file to create
 	// Dial is the sockaddr_in of a listener to connect to. Datagram is the sockaddr_in of a socket to send a byte to.
 	Dial     []byte `json:"dial"`
 	Datagram []byte `json:"datagram"`
-	Signal   int    `json:"signal"` // process to send signal 0 to
 	Memory   int64  `json:"memory"` // bytes to map
 	Forks    int    `json:"forks"`  // number of processes to leave behind
 	Fill     int64  `json:"fill"`   // number of bytes that a separate process fills; 0 means no such process
