@@ -8,6 +8,7 @@ import (
 	"iter"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 
 	"google.golang.org/protobuf/proto"
@@ -53,6 +54,9 @@ func playClient(address string) error {
 		ids = append(ids, c.GetCallId())
 	}
 	_ = out.Encode(object{"step": "waiting", "ids": len(ids) == 1 && ids[0] == asked.GetCallId()})
+	if err := playPeople(ctx, client, asked, out); err != nil {
+		return err
+	}
 	resumed, err1 := kindsOf(client.Resume(ctx, asked, &tooldv1.Decision{Result: `"red"`}))
 	painted, err2 := client.Calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: asked.GetCallId()})
 	other, err3 := client.Call(ctx, toold.NewSpec("asks", object{}))
@@ -63,6 +67,23 @@ func playClient(address string) error {
 	declined, err := kindsOf(client.Decline(ctx, other, "no"))
 	_ = out.Encode(object{"step": "decline", "status": declined})
 	return errors.Join(err, playBatch(ctx, client, out), playWatch(ctx, client, out))
+}
+
+// playPeople asks who the client is, and claims a question.
+func playPeople(ctx context.Context, client *toold.Client, asked *tooldv1.Call, out *json.Encoder) error {
+	who, err := client.WhoAmI(ctx, asked)
+	if err != nil {
+		return err
+	}
+	right := who.GetTickets()[0]
+	_ = out.Encode(object{"step": "whoami", "subject": who.GetPrincipal().GetSubject(), "approve": right.GetApprove().GetAllowed(), "remember": right.GetRemember().GetReason()})
+	claim, err := client.Claim(ctx, asked, time.Minute)
+	if err != nil {
+		return err
+	}
+	err = client.Release(ctx, asked)
+	_ = out.Encode(object{"step": "claim", "by": claim.GetClaimedBy().GetSubject(), "released": err == nil})
+	return err
 }
 
 func playBatch(ctx context.Context, client *toold.Client, out *json.Encoder) error {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -98,4 +99,34 @@ func asks(f *tooldv1.Frame) bool {
 		}
 	}
 	return f.GetCaughtUp() != nil || f.GetGap() != nil
+}
+
+// WhoAmI returns the principal of the client, and what it may do with the open questions of these calls: one entry for each call.
+func (c *Client) WhoAmI(ctx context.Context, calls ...*tooldv1.Call) (*tooldv1.WhoAmIResponse, error) {
+	r := &tooldv1.WhoAmIRequest{}
+	for _, call := range calls {
+		r.SuspensionIds = append(r.SuspensionIds, call.GetSuspension().GetSuspensionId())
+	}
+	return again(ctx, c.patience, func() (*tooldv1.WhoAmIResponse, error) { return c.Calls.WhoAmI(ctx, r) })
+}
+
+// Claim says that the principal of the client looks at the open question of a call, for d or, when d is 0, for 5 minutes. Claim it again to
+// extend the time. A claim refuses no decision.
+func (c *Client) Claim(ctx context.Context, call *tooldv1.Call, d time.Duration) (*tooldv1.Claim, error) {
+	r := &tooldv1.ClaimSuspensionRequest{SuspensionId: call.GetSuspension().GetSuspensionId()}
+	if d != 0 {
+		r.Duration = durationpb.New(d)
+	}
+	return c.claim(ctx, r)
+}
+
+// Release ends a claim of the principal. It returns nil when there is none.
+func (c *Client) Release(ctx context.Context, call *tooldv1.Call) error {
+	_, err := c.claim(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), Release: true})
+	return err
+}
+
+func (c *Client) claim(ctx context.Context, r *tooldv1.ClaimSuspensionRequest) (*tooldv1.Claim, error) {
+	got, err := again(ctx, c.patience, func() (*tooldv1.ClaimSuspensionResponse, error) { return c.Calls.ClaimSuspension(ctx, r) })
+	return got.GetClaim(), err
 }

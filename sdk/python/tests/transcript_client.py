@@ -27,6 +27,9 @@ try:
 except DigestMismatch:
     tell(step="verify", forged="refused")
 tell(step="waiting", ids=[c.call_id for c in client.waiting()] == [asked.call_id])
+who = client.who_am_i([asked])
+tell(step="whoami", subject=who.principal.subject, approve=who.tickets[0].approve.allowed, remember=who.tickets[0].remember.reason)
+tell(step="claim", by=client.claim(asked, 60).claimed_by.subject, released=client.claim(asked, release=True) is None)
 tell(step="resume", events=kinds(client.resume(asked, "red")), message=client.get(asked.call_id).result.message)
 tell(step="decline", status=kinds(client.decline(client.call("asks"), "no")))
 frames = list(client.batch([client.spec("greet", {"name": n}) for n in ("a", "b")], strategy=batch_pb2.BATCH_STRATEGY_PARALLEL))

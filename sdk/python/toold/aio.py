@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, Union
@@ -160,6 +160,19 @@ class Client:
             yield
             left = retry.left()
             await self._transport.sleep(poll if left is None else min(poll, left))
+
+    async def who_am_i(self, waiting: Iterable[calls.Call] = (), *, timeout: float | None = None) -> pb.WhoAmIResponse:
+        request = pb.WhoAmIRequest(suspension_ids=[call.suspension.suspension_id for call in waiting])
+        who: pb.WhoAmIResponse = await self.request(self.calls.WhoAmI, request, timeout=timeout)
+        return who
+
+    async def claim(self, call: calls.Call, seconds: float | None = None, *, release: bool = False, take_over: bool = False,
+                    timeout: float | None = None) -> suspension.Claim | None:
+        request = pb.ClaimSuspensionRequest(suspension_id=call.suspension.suspension_id, release=release, take_over=take_over)
+        if seconds is not None:
+            request.duration.FromNanoseconds(int(seconds * 1e9))
+        response = await self.request(self.calls.ClaimSuspension, request, timeout=timeout)
+        return response.claim if response.HasField("claim") else None
 
     def verify(self, call: calls.Call) -> None:
         if call.suspension.digest != digest.of_call(call):

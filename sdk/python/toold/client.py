@@ -8,7 +8,7 @@ twice. Methods raise a TooldError. `timeout` is the time limit of a method with 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -21,6 +21,7 @@ from .v1 import batch_pb2 as batches
 from .v1 import call_pb2 as calls
 from .v1 import call_service_pb2 as pb
 from .v1 import event_pb2 as event
+from .v1 import suspension_pb2 as suspension
 from .v1 import turn_pb2 as turn
 
 
@@ -101,6 +102,16 @@ class Client:
         most `poll` seconds.
         """
         return iterate(self._inner.inbox(poll=poll, timeout=timeout, **filter))
+
+    def who_am_i(self, waiting: Iterable[calls.Call] = (), *, timeout: float | None = None) -> pb.WhoAmIResponse:
+        """Returns the principal of the client, and in `tickets` what it may do with the open question of each call in `waiting`."""
+        return run_now(self._inner.who_am_i(waiting, timeout=timeout))
+
+    def claim(self, call: calls.Call, seconds: float | None = None, *, release: bool = False, take_over: bool = False,
+              timeout: float | None = None) -> suspension.Claim | None:
+        """Says that the principal of the client looks at the open question of a call, for `seconds` (5 minutes by default). Claim it again to
+        extend the time. A claim refuses no decision. `release` ends the claim, and returns None."""
+        return run_now(self._inner.claim(call, seconds, release=release, take_over=take_over, timeout=timeout))
 
     def resume(self, call: calls.Call, result: Any = None, *, arguments: Any = None, reason: str = "", wait_for_decision: bool = False,
                decision_id: str = "", result_instead: Mapping[str, Any] | None = None, timeout: float | None = None) -> Iterator[event.CallEvent]:

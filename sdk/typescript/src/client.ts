@@ -4,10 +4,10 @@ import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, type Client as RpcClient } from "@connectrpc/connect";
 import { BatchSpecSchema, BatchStrategy } from "../gen/toold/v1/batch_pb.js";
 import { CallSpecSchema, CallStatus, VerdictAction, type Call, type CallSpec } from "../gen/toold/v1/call_pb.js";
-import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema, type DescribeCallResponse } from "../gen/toold/v1/call_service_pb.js";
+import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema, type DescribeCallResponse, type WhoAmIResponse } from "../gen/toold/v1/call_service_pb.js";
 import { DocumentService } from "../gen/toold/v1/document_service_pb.js";
 import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
-import { DecisionAction, DecisionSchema } from "../gen/toold/v1/suspension_pb.js";
+import { DecisionAction, DecisionSchema, type Claim } from "../gen/toold/v1/suspension_pb.js";
 import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
 import { connect, type TLS } from "./channel.js";
 import { ofCall } from "./digest.js";
@@ -168,6 +168,21 @@ export class Client {
       if (!(e instanceof TooldError) || ![Code.PermissionDenied, Code.NotFound].includes(e.code)) throw e;
     }
     for (const poll = new Retry(0, signal); ; await poll.wait(pollMs)) yield;
+  }
+
+  /** Returns the principal of the client, and in `tickets` what it may do with the open question of each call. */
+  whoAmI(calls: Call[] = [], o: RequestOptions = {}): Promise<WhoAmIResponse> {
+    const suspensionIds = calls.map((call) => call.suspension?.suspensionId ?? "");
+    return this.request(o, (signal) => this.calls.whoAmI({ suspensionIds }, { signal }));
+  }
+
+  /**
+   * Says that the principal of the client looks at the open question of a call, for `forMs` milliseconds (default: 5 minutes). Claim it again to
+   * extend the time. A claim refuses no decision. `release` ends the claim; then there is no result.
+   */
+  async claim(call: Call, o: RequestOptions & { forMs?: number; release?: boolean; takeOver?: boolean } = {}): Promise<Claim | undefined> {
+    const { forMs, release, takeOver } = o, suspensionId = call.suspension?.suspensionId, duration = forMs === undefined ? undefined : durationFromMs(forMs);
+    return (await this.request(o, (signal) => this.calls.claimSuspension({ suspensionId, duration, release, takeOver }, { signal }))).claim;
   }
 
   /** Recomputes the digest of a call's open question from the call, and throws DigestMismatch when they differ. */

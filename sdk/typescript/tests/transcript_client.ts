@@ -26,6 +26,9 @@ try {
   if (e instanceof DigestMismatch) tell({ step: "verify", forged: "refused" });
 }
 tell({ step: "waiting", ids: (await all(client.waiting())).map((c) => c.callId).join() === asked.callId });
+const { principal, tickets } = await client.whoAmI([asked]), right = tickets[0];
+tell({ step: "whoami", subject: principal?.subject, approve: right.approve?.allowed, remember: right.remember?.reason });
+tell({ step: "claim", by: (await client.claim(asked, { forMs: 60_000 }))?.claimedBy?.subject, released: (await client.claim(asked, { release: true })) === undefined });
 const resumed = await kinds(await client.resume(asked, "red"));
 tell({ step: "resume", events: resumed, message: (await client.get(asked.callId)).result?.message });
 tell({ step: "decline", status: await kinds(await client.decline(await client.call("asks"), "no")) });
