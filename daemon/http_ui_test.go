@@ -92,13 +92,13 @@ func TestUIStreamAndDecisions(t *testing.T) {
 	check("a run", status, text, 200, `{"type":"start","messageId":"m1"}`, `"approvalId":"`+old.SuspensionId+`","reason":`)
 
 	status, text = b.do("POST", "/v1/ui/decisions", app, answers(ticket, ticket.Digest, true))
-	check("T131 the app answers its own question", status, text, 403, "ROLE_REQUIRED")
+	check("the app answers its own question", status, text, 403, "ROLE_REQUIRED")
 	status, text = b.do("POST", "/v1/ui/decisions", "", answers(ticket, ticket.Digest, true))
 	check("nobody answers", status, text, 401, "TOKEN_REQUIRED")
 	status, text = b.do("POST", "/v1/ui/decisions", uiToken("eve"), answers(ticket, ticket.Digest, true))
 	check("another tenant answers", status, text, 200, `"code":"not_found"`)
 	status, text = b.do("POST", "/v1/ui/decisions", ada, answers(ticket, old.Digest, true))
-	check("T63 something else was shown", status, text, 200, `"code":"failed_precondition"`)
+	check("something else was shown", status, text, 200, `"code":"failed_precondition"`)
 	status, text = b.do("POST", "/v1/ui/decisions", ada, answers(ticket, "", true))
 	check("nothing was shown", status, text, 200, `"code":"invalid_argument"`)
 	if s.has("b.txt") {

@@ -29,6 +29,8 @@ export default function Chat({ id, messages: initial }: { id: string; messages: 
                 const { fraction, message: text } = part.data as { fraction: number; message?: string };
                 return <progress key={`${message.id}-${i}`} value={fraction} title={text} />;
               }
+              case 'data-toold-refusal':
+                return <div key={`${message.id}-${i}`} role="alert">{(part.data as { message: string }).message}</div>;
               case 'dynamic-tool':
                 return (
                   <div key={`${message.id}-${i}`} data-call={part.toolCallId} data-state={part.state}>

@@ -106,6 +106,20 @@ test("the page is loaded again while a call waits for the person", async () => {
   assert.deepEqual(errors, []);
 });
 
+test("somebody else has decided meanwhile", async () => {
+  const { page, errors } = await chat();
+  await say(page, 'use deploy {"target":"venus"}');
+  await state(page, "approval-requested");
+  const [call] = await calls(page);
+  for await (const _ of await daemon.person.decline(call!, "closed today"));
+  await page.getByText("Approve").click();
+  await state(page, "output-denied");
+  await says(page, "deploy answered: Declined: closed today");
+  assert.match(await page.locator('[role=alert]').innerText(), /CANCEL by person/); // the page says why the answer did not count
+  assert.deepEqual(deployed, []);
+  assert.deepEqual(errors, []);
+});
+
 test("a chat that has ended is shown as it was", async () => {
   const { page, requests } = await chat();
   await say(page, 'use deploy {"target":"prod"}');

@@ -71,7 +71,9 @@ export interface ChatOptions extends RequestOptions {
 export async function mergeTurns(writer: ChunkWriter, toolset: Toolset<"ai-sdk">, o: ChatOptions, ask: (history: any[]) => ModelReply): Promise<void> {
   const { chatId, signal, waitForDecision } = o, history = [...await o.history], runId = runOf(chatId, o.messages.at(-1));
   writer.write({ type: "start", messageId: runId });
-  const answered = o.person ? await decide(o.person, o.messages, signal) : new Set<string>();
+  const decisions = o.person ? await decide(o.person, o.messages, signal) : [];
+  for (const { approvalId, error } of decisions) if (error) writer.write({ type: "data-toold-refusal", id: approvalId, data: { approvalId, ...error } });
+  const answered = new Set(decisions.filter((d) => !d.error).map((d) => d.approvalId));
   let answer = await continued(writer, toolset, o, history, answered);
   while (!answer || answer.open.length === 0) {
     if (answer?.runBlocked) break;
@@ -166,16 +168,18 @@ function runOf(chatId: string, last?: { id: string; role: string }): string {
   return known ? last.id : prefix + randomUUID();
 }
 
-/** Sends the approval responses of the last message to toold. Returns the ids of those that toold accepted. */
-async function decide({ url, headers }: { url: string; headers: Record<string, string> }, messages: ChatOptions["messages"], signal?: AbortSignal): Promise<Set<string>> {
+interface Decided { approvalId: string; approved: boolean; callId?: string; error?: { code: string; reason?: string; message: string } }
+
+/** Sends the approval responses of the last message to toold. Those with an error are not stored. */
+async function decide({ url, headers }: { url: string; headers: Record<string, string> }, messages: ChatOptions["messages"], signal?: AbortSignal): Promise<Decided[]> {
   const last = messages.at(-1);
-  if (last?.role !== "assistant" || !last.parts.some((p) => p.state === "approval-responded")) return new Set();
+  if (last?.role !== "assistant" || !last.parts.some((p) => p.state === "approval-responded")) return [];
   const response = await fetch(new URL("/v1/ui/decisions", url), {
     method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify({ messages: [last] }), signal,
   });
   const body: any = await response.json();
   if (!response.ok) throw new Error(`toold refused the decisions of the person: ${body.message}`);
-  return new Set(body.decisions.filter((d: any) => !d.error).map((d: any) => d.approvalId));
+  return body.decisions;
 }
 
 interface CallState { id: string; tool: string; tails: Map<string, { text: string; decoder: TextDecoder }>; question?: Record<string, unknown> & { suspensionId: string }; asked?: boolean; timer?: NodeJS.Timeout }
