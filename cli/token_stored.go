@@ -143,8 +143,8 @@ func loginCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "login", Short: "Print a link that signs a browser in", Args: NoArgs,
 		Long: `Prints a link that signs a browser in with your rights. The link works once,
-within 5 minutes. The session lasts at most 12 hours, and ends with your own
-credential.`,
+within 5 minutes. The session lasts 12 hours unless auth.session says otherwise,
+and ends with your own credential.`,
 		Example: "  xdg-open \"$(toold login)\"",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.CreateLogin(ctx, &tooldv1.CreateLoginRequest{})

@@ -324,6 +324,7 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 			done.Changed = append(done.Changed, changed...)
 			return false, err
 		}},
+		{"auth.session", "", func() (bool, error) { return d.auth.SetSessionTime(n.cfg.Auth.Session), nil }},
 		{"auth.tokens", "auth.tokens: ", func() (bool, error) { return d.reloadTokens(n.cfg) }},
 		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
 		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},

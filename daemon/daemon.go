@@ -247,6 +247,7 @@ func (d *daemon) openAuth(ctx context.Context) (err error) {
 	if err := d.openIdentities(d.auth); err != nil {
 		return err
 	}
+	d.auth.SetSessionTime(d.cfg.Auth.Session)
 	stored, err := wire.StoredCredentials(ctx, d.store)
 	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
 		d.log.Error("some tokens and sessions cannot be read, so they are not valid", zap.Error(err))

@@ -40,6 +40,7 @@ type Auth struct {
 
 	changing sync.Mutex // held during each change of the tokens, including its commit
 	store    Store
+	sessions time.Duration // how long new sessions last
 
 	external atomic.Pointer[External] // nil until SetExternal
 }
@@ -64,7 +65,7 @@ func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 // NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. It returns an error when two
 // principals have the same token hash or the same local user.
 func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
-	a := &Auth{peers: map[uint32]*Identity{}, store: forgetful{}}
+	a := &Auth{peers: map[uint32]*Identity{}, store: forgetful{}, sessions: SessionTime}
 	a.tokens.Store(newTokens(nil))
 	if _, err := a.Replace(context.Background(), configured); err != nil {
 		return nil, err

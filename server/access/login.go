@@ -10,8 +10,17 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// SessionTime is how long a session lasts unless its creator's credential ends earlier.
+// SessionTime is how long a session lasts unless [Auth.SetSessionTime] says otherwise or its creator's credential ends earlier.
 const SessionTime = 12 * time.Hour
+
+// SetSessionTime sets how long sessions last that begin later, and reports whether that is a change.
+func (a *Auth) SetSessionTime(d time.Duration) (changed bool) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	changed = a.sessions != d
+	a.sessions = d
+	return changed
+}
 
 // CreateLogin creates a login link for the identity itself, and returns the secret of the link. The link is valid once, for [LoginTime].
 func (a *Auth) CreateLogin(ctx context.Context, by *Identity) (text string, _ *Stored, err error) {
@@ -35,7 +44,7 @@ func (a *Auth) Exchange(ctx context.Context, login string) (session string, expi
 	s := *link.stored
 	session, hash := KindSession.newText()
 	s.Kind, s.Name, s.Hash, s.Created = KindSession, "session", hex.EncodeToString(hash[:]), time.Now().UTC()
-	s.Expires, s.Until = earlier(s.Created.Add(SessionTime), s.Until), time.Time{}
+	s.Expires, s.Until = earlier(s.Created.Add(a.sessions), s.Until), time.Time{}
 	t, err := s.parse()
 	if err != nil {
 		return "", time.Time{}, err

@@ -357,6 +357,15 @@ func TestLogin(t *testing.T) {
 		wantReason(t, err, "SESSION_ENDED")
 		must(t, a.EndSession(t.Context(), sessions[0]))
 
+		if a.SetSessionTime(access.SessionTime) || !a.SetSessionTime(time.Hour) {
+			t.Error("SetSessionTime does not say what changed")
+		}
+		again, _, err := a.CreateLogin(t.Context(), as(t, a, textOf("vera")))
+		must(t, err)
+		if _, expires, err := a.Exchange(t.Context(), again); err != nil || !expires.Equal(time.Now().Add(time.Hour)) {
+			t.Errorf("the session ends at %v, %v; want in an hour", expires, err)
+		}
+
 		late, _, err := a.CreateLogin(t.Context(), as(t, a, textOf("vera")))
 		must(t, err)
 		time.Sleep(access.LoginTime)

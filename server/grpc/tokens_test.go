@@ -124,6 +124,14 @@ func TestT137RevokedDuringStream(t *testing.T) {
 	wantRefusal(t, err, codes.PermissionDenied, "ROLE_REQUIRED")
 }
 
+// who returns the identity of a user.
+func who(t *testing.T, w *world, user string) *access.Identity {
+	t.Helper()
+	id, err := w.service.Auth().Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + tokenOf(user)}})
+	must(t, err)
+	return id
+}
+
 // token creates a token of a user.
 func (w *world) token(t *testing.T, user string, roles ...tooldv1.Role) *tooldv1.CreateTokenResponse {
 	t.Helper()
@@ -173,7 +181,13 @@ func TestT137TokensOverTheAPI(t *testing.T) {
 	wantRefusal(t, err, codes.PermissionDenied, "ROLE_REQUIRED")
 	_, err = w.administers("olga").CreateLogin(ctx, &tooldv1.CreateLoginRequest{}) // this server has no HTTP
 	wantRefusal(t, err, codes.FailedPrecondition, "NO_HTTP")
-	var want, got, texts []string
+	link, _, err := w.service.Auth().CreateLogin(ctx, who(t, w, "olga"))
+	must(t, err)
+	session, _, err := w.service.SignIn(ctx, link)
+	must(t, err)
+	must(t, w.service.SignOut(ctx, session))
+	must(t, w.service.SignOut(ctx, session)) // not reported, because the session has ended
+	want, got, texts := []string(nil), []string(nil), []string{link, session}
 	for range 3 {
 		made := w.token(t, "olga", tooldv1.Role_ROLE_CALLER)
 		want, texts = append(want, made.GetToken().GetTokenId()), append(texts, made.GetText())
@@ -198,7 +212,7 @@ func TestT137TokensOverTheAPI(t *testing.T) {
 			t.Error("the text of a token is audited")
 		}
 	}
-	if !strings.Contains(all, "CreateToken map[roles:caller] \n") || !strings.Contains(all, "GRANT_EXCEEDED") {
+	if strings.Count(all, "SignIn") != 1 || strings.Count(all, "SignOut") != 1 || !strings.Contains(all, "CreateToken map[roles:caller] \n") || !strings.Contains(all, "GRANT_EXCEEDED") {
 		t.Errorf("audited: %s", all)
 	}
 }

@@ -54,7 +54,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, service.Refused(refusal))
 		return
 	}
-	session, expires, err := s.cfg.Service.Auth().Exchange(r.Context(), in.Link)
+	session, expires, err := s.cfg.Service.SignIn(r.Context(), in.Link)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -66,7 +66,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 // logout ends the session of the cookie.
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	if session := access.CredentialFrom(r.Context()).Session; session != "" {
-		if err := s.cfg.Service.Auth().EndSession(r.Context(), session); err != nil {
+		if err := s.cfg.Service.SignOut(r.Context(), session); err != nil {
 			s.fail(w, r, err)
 			return
 		}

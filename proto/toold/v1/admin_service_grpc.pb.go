@@ -92,7 +92,7 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOKEN_NOT_FOUND: the id is unknown, or its credential has ended.
 	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 	// Creates a link that signs a browser in, once and within 5 minutes. The session has the rights of this request's credential, ends with
-	// it, and lasts at most 12 hours. Roles: every one.
+	// it, and lasts at most as long as the setting auth.session says. Roles: every one.
 	//
 	// FAILED_PRECONDITION, reason NO_HTTP: the daemon does not serve HTTP. RESOURCE_EXHAUSTED, reason TOO_MANY_TOKENS: the subject has 100
 	// sessions and links.
@@ -381,7 +381,7 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOKEN_NOT_FOUND: the id is unknown, or its credential has ended.
 	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	// Creates a link that signs a browser in, once and within 5 minutes. The session has the rights of this request's credential, ends with
-	// it, and lasts at most 12 hours. Roles: every one.
+	// it, and lasts at most as long as the setting auth.session says. Roles: every one.
 	//
 	// FAILED_PRECONDITION, reason NO_HTTP: the daemon does not serve HTTP. RESOURCE_EXHAUSTED, reason TOO_MANY_TOKENS: the subject has 100
 	// sessions and links.
