@@ -5,6 +5,7 @@
 # - In a Debian made by debootstrap, the package of an earlier commit (default: the first parent) is installed, and its daemon suspends a
 #   call. The package is upgraded to this commit, the call is decided, and the package is removed and purged, with and without its data.
 # - With systemd as process 1, the service of the package isolates commands (scripts/unit-proof.sh).
+# - In a pod as Kubernetes would make it, the daemon of the image isolates commands (scripts/pod-proof.py).
 # - The daemon of the image serves in the image's root.
 # - The programs for arm64 serve under qemu.
 #
@@ -18,7 +19,7 @@ if [[ -z ${TOOLD_PROOF_MOUNTS:-} ]]; then
 	TOOLD_PROOF_MOUNTS=private exec unshare --mount --propagation private "scripts/$(basename "$0")" "$@"
 fi
 
-scripts/need.sh git make debootstrap qemu-aarch64-static=qemu-user-static dpkg-deb=dpkg jq
+scripts/need.sh git make debootstrap qemu-aarch64-static=qemu-user-static dpkg-deb=dpkg jq python3 openssl
 this=$(git rev-parse HEAD)
 earlier=$(git rev-parse "${1:-HEAD^1}")
 work=$(mktemp -d)
@@ -195,6 +196,10 @@ try_image() {
 
 step "the image for amd64"
 try_image amd64 image
+step "the image as a pod of the overlay user-namespaces"
+chmod 711 "$work"
+cp -ax "$work/image" "$work/pod"
+scripts/pod-proof.py "$work/pod"
 step "the image for arm64, under qemu"
 try_image arm64 image-arm64 qemu-aarch64-static
 
