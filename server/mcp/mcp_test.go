@@ -111,6 +111,17 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// TestLargeData checks that structured content is complete, although the result in the journal has only its beginning and its end.
+func TestLargeData(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	long := strings.Repeat("x", 100_000)
+	r := call(t, connect(t, url, "alice", "", nil), "echo", map[string]any{"long": long})
+	if got, _ := r.StructuredContent.(map[string]any); got["long"] != long || !strings.Contains(textOf(r), "artifact://") {
+		t.Errorf("the structured content has %d members, and the text is %.200s", len(got), textOf(r))
+	}
+}
+
 // TestCallID checks that a client can choose the id of a call, and that the call then runs once.
 func TestCallID(t *testing.T) {
 	w := newWorld(t)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -32,7 +33,8 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 	r := st.result
 	out := &toolResult{ResultType: c.complete(), IsError: r.GetStatus() == tooldv1.ResultStatus_RESULT_STATUS_ERROR}
 	out.Meta = mcp.Meta{metaCall: st.id}
-	if data := bytes.TrimSpace([]byte(r.GetData())); !out.IsError && bytes.HasPrefix(data, []byte("{")) && json.Valid(data) {
+	left := maxMedia
+	if data := s.data(ctx, st.id, r, &left); !out.IsError && bytes.HasPrefix(data, []byte("{")) && json.Valid(data) {
 		out.Structured = data
 	}
 	text := cmp.Or(r.GetModelText(), r.GetMessage(), r.GetData())
@@ -40,7 +42,6 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 	if text != "" || len(r.GetContent()) == 0 {
 		out.Content = append(out.Content, &mcp.TextContent{Text: text})
 	}
-	left := maxMedia
 	for _, piece := range r.GetContent() {
 		if piece.GetType() == tooldv1.ContentType_CONTENT_TYPE_TEXT && piece.GetText() == text {
 			continue
@@ -48,6 +49,24 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 		out.Content = append(out.Content, s.content(ctx, st.id, piece, &left))
 	}
 	return out
+}
+
+// data returns the data of a result. If the result has only the beginning and the end of it, data reads the artifact that has all of it: a
+// client may refuse a result whose data does not match the schema of the tool. It returns nothing if the data is too large.
+func (s *Server) data(ctx context.Context, id string, r *tooldv1.ToolResult, left *int) []byte {
+	var cut struct {
+		Truncated bool   `json:"truncated"`
+		Artifact  string `json:"artifact"`
+	}
+	if !r.GetTruncated() || json.Unmarshal([]byte(r.GetData()), &cut) != nil || !cut.Truncated {
+		return bytes.TrimSpace([]byte(r.GetData()))
+	}
+	name, err := url.PathUnescape(path.Base(cut.Artifact))
+	if err != nil {
+		return nil
+	}
+	data, _ := s.media(ctx, id, &tooldv1.Content{Artifact: name}, left)
+	return bytes.TrimSpace(data)
 }
 
 // content converts a piece of a result. left is the size of the media that the result may still contain, in bytes.
