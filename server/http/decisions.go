@@ -54,13 +54,13 @@ type decisions struct {
 func (s *Server) uiDecisions(w http.ResponseWriter, r *http.Request) { s.decideAll(w, r, approvals) }
 
 // decideAll answers the questions that read finds in the body. The role that is needed excludes the tokens of apps.
-func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(body any) ([]reply, error)) {
+func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(ctx context.Context, body any) ([]reply, error)) {
 	res, err := service.Unary(r.Context(), s.cfg.Service, access.DecisionsMethod, func(ctx context.Context, _ *struct{}) (*decisions, error) {
 		body, err := jsonBody(w, r)
 		if err != nil {
 			return nil, err
 		}
-		answers, err := read(body)
+		answers, err := read(ctx, body)
 		if err != nil {
 			return nil, err
 		}
@@ -99,7 +99,7 @@ func jsonBody(w http.ResponseWriter, r *http.Request) (any, error) {
 
 // approvals returns the approval responses of the last message. The body is that of useChat, with the member messages, or has that message alone
 // as the member message.
-func approvals(body any) ([]reply, error) {
+func approvals(_ context.Context, body any) ([]reply, error) {
 	object, _ := body.(map[string]any)
 	message, ok := object["message"].(map[string]any)
 	if list, many := object["messages"].([]any); many && len(list) > 0 {

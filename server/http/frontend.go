@@ -176,22 +176,22 @@ func (s *Server) arguments(ctx context.Context, call string) (string, error) {
 	return res.GetCall().GetRequestedArguments(), err
 }
 
-// newestRun returns the run of the newest call of a thread; empty if the thread has none that the principal can see.
-func (s *Server) newestRun(ctx context.Context, thread string) (string, error) {
-	req := &tooldv1.ListCallsRequest{ThreadId: thread, PageSize: 1, ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"run"}}}
+// newestRun returns the run and the thread of the newest call of a run or a thread; nil if it has none that the principal can see.
+func (s *Server) newestRun(ctx context.Context, req *tooldv1.ListCallsRequest) (*tooldv1.Run, error) {
+	req.PageSize, req.ReadMask = 1, &fieldmaskpb.FieldMask{Paths: []string{"run"}}
 	for range maxPages {
 		res, err := s.calls.ListCalls(ctx, req)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
 		if calls := res.GetCalls(); len(calls) > 0 {
-			return calls[0].GetRun().GetRunId(), nil
+			return calls[0].GetRun(), nil
 		}
 		if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
-			return "", nil
+			return nil, nil
 		}
 	}
-	return "", nil
+	return nil, nil
 }
 
 // maxPages bounds the pages without a visible call that newestRun reads.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/http/uistream"
 )
 
@@ -15,12 +16,12 @@ func (s *Server) uiRun(w http.ResponseWriter, r *http.Request) { s.uiStream(w, r
 
 // uiThread sends the newest run of a thread. With the thread as the id of the chat, it is the address that useChat asks after a reload.
 func (s *Server) uiThread(w http.ResponseWriter, r *http.Request) {
-	run, err := s.newestRun(r.Context(), r.PathValue("thread"))
+	run, err := s.newestRun(r.Context(), &tooldv1.ListCallsRequest{ThreadId: r.PathValue("thread")})
 	if err != nil {
 		writeError(w, r, err)
 		return
 	}
-	s.uiStream(w, r, run)
+	s.uiStream(w, r, run.GetRunId())
 }
 
 func (s *Server) uiStream(w http.ResponseWriter, r *http.Request, run string) {
