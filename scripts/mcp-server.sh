@@ -30,5 +30,6 @@ suite() {
 	printf 'MCP conformance of the server, %s: %s; %s\n' "$1" "$result" "$(grep -E '^Total: ' "$out/log" | tail -1)"
 }
 suite 2026-07-28
+suite 2025-11-25
 bin/mcp-rig bin/toold node --test --test-timeout=120000 $folder/*.test.mjs || failed=1
 exit $failed

@@ -201,13 +201,13 @@ func choices(schema, out map[string]any) bool {
 		}
 		return areTexts(items["enum"]) && areTitled(items["anyOf"])
 	}
-	for _, name := range []string{"enum", "oneOf"} {
+	for _, name := range []string{"enum", "enumNames", "oneOf"} { // enumNames is deprecated
 		if v, ok := schema[name]; ok {
 			out[name] = v
 		}
 	}
 	_, hasOther := schema["anyOf"]
-	return !hasOther && areTexts(out["enum"]) && areTitled(out["oneOf"]) && (out["type"] == "string" || out["enum"] == nil && out["oneOf"] == nil)
+	return !hasOther && areTexts(out["enum"]) && areTexts(out["enumNames"]) && areTitled(out["oneOf"]) && (out["type"] == "string" || out["enum"] == nil && out["oneOf"] == nil)
 }
 
 // areTexts reports whether v is absent or a list of strings.

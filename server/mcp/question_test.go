@@ -90,7 +90,7 @@ func TestClose(t *testing.T) {
 	}})
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	go c.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"}) //nolint:errcheck // the server ends it
+	go c.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"}) // the server ends it
 	<-asked
 	w.last.Close()
 	got, err := tooldv1.NewCallServiceClient(w).GetCall(as(within(t), "alice"), &tooldv1.GetCallRequest{CallId: "the-call-of-the-test"})

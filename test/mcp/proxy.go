@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"time"
 )
 
 // serveOpen serves the endpoint of the daemon with the client's token, because the conformance suite cannot send one. It returns the
@@ -27,7 +28,7 @@ func serveOpen(ctx context.Context, d *daemon) (string, error) {
 		}
 		r.Out.Header.Set("Authorization", "Bearer "+token(client))
 	}}
-	server := &http.Server{Handler: proxy}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
 	go server.Serve(lis) //nolint:errcheck // It ends when the context does.
 	context.AfterFunc(ctx, func() { server.Close() })
 	return "http://" + self + "/mcp", nil

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
@@ -86,6 +87,25 @@ test('a client without a token gets a challenge', async () => {
   assert.equal(response.status, 401);
   assert.match(response.headers.get('www-authenticate'), /^Bearer/);
 });
+
+// A program that an MCP client starts. It connects to the daemon with the client's token.
+const program = { command: process.env.TOOLD_MCP_BINARY, args: ['mcp', '--address', process.env.TOOLD_MCP_ADDRESS], env: { TOOLD_TOKEN: process.env.TOOLD_MCP_TOKEN } };
+
+test('SDK 1.x calls a tool through toold mcp', async (t) => {
+  const client = new OldClient(info, { capabilities: {} });
+  await client.connect(new StdioClientTransport(program));
+  t.after(() => client.close());
+  assert.equal(text(await client.callTool({ name: 'greet', arguments: { name: 'World' } })), 'Hello, World!');
+});
+
+for (const era of ['legacy', 'modern']) {
+  test(`the Inspector waits for a long call through toold mcp, ${era} era`, async () => {
+    const call = ['--method', 'tools/call', '--tool-name', 'slow_compute', '--tool-args-json', '{"seconds":3,"label":"long"}'];
+    const { stdout } = await promisify(execFile)('mcp-inspector', ['--cli', program.command, ...program.args, '-e', `TOOLD_TOKEN=${program.env.TOOLD_TOKEN}`,
+      '--transport', 'stdio', '--protocol-era', era, '--format', 'json', ...call]);
+    assert.equal(text(JSON.parse(stdout).result), 'Computed long.');
+  });
+}
 
 // inspect runs the Inspector's command line and returns what it prints.
 async function inspect(era, method, ...args) {
