@@ -2,11 +2,14 @@ package grpcserver_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -123,5 +126,76 @@ func TestClaimSuspension(t *testing.T) {
 	must(t, err)
 	if released.GetClaim() != nil {
 		t.Errorf("after the release: %v", released)
+	}
+}
+
+// TestT62SecondCredential lets people come with a second credential: another token, and the unix socket. They stay the same people, for four
+// eyes and for votes, also when a delegate acted for them (T114).
+func TestT62SecondCredential(t *testing.T) {
+	person := func(subject string, roles ...string) tool.Principal {
+		return tool.Principal{Namespace: "default", Subject: subject, Roles: roles}
+	}
+	token := func(text, subject string, roles ...string) access.Token {
+		return access.Token{Hash: hashOf(tokenOf(text)), Principal: person(subject, roles...)}
+	}
+	w := newWorld(t, options{
+		tokens: []access.Token{token("alice-approves", "alice", "approver", "operator"), token("ann-again", "ann", "approver", "operator")},
+		peers:  []access.Peer{{UID: uint32(os.Getuid()), Principal: person("ann", "approver")}},
+	})
+	w.swapRules(`rules:
+  - {action: ask, tools: [write], four_eyes: true}
+  - {action: ask, tools: [transfer], count: 2}`)
+	ctx := within(t)
+	local, err := grpc.NewClient("unix:"+w.unix, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	must(t, err)
+	defer local.Close()
+	peer := tooldv1.NewCallServiceClient(local)
+	n := 0
+	decide := func(as tooldv1.CallServiceClient, c *tooldv1.Call) string {
+		n++
+		stream, err := as.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: c.GetSuspension().GetSuspensionId(), Decision: &tooldv1.Decision{
+			DecisionId: fmt.Sprintf("decision-number-%d", n), Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: c.GetSuspension().GetDigest(),
+		}})
+		must(t, err)
+		_, err = readAll(stream.Recv)
+		_, why := reason(err)
+		return why
+	}
+	begin := func(as, id, behalf string) *tooldv1.Call {
+		got, err := w.calls(as).CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: id, Arguments: `{"text":"x"}`, Run: &tooldv1.Run{OnBehalfOf: behalf}}})
+		must(t, err)
+		return got.GetCall()
+	}
+	tests := []struct {
+		name string
+		as   tooldv1.CallServiceClient
+		call *tooldv1.Call
+		want string
+	}{
+		{"the caller with another token", w.calls("alice-approves"), begin("alice", "write", ""), "FOUR_EYES"},
+		{"the person behind the delegate", w.calls("ann"), begin("dora", "write", "ann"), "FOUR_EYES"},
+		{"the same with another token", w.calls("ann-again"), begin("dora", "write", "ann"), "FOUR_EYES"},
+		{"the same at the unix socket", peer, begin("dora", "write", "ann"), "FOUR_EYES"},
+		{"somebody else", w.calls("art"), begin("dora", "write", "ann"), ""},
+		{"the local user for a call of another", peer, begin("alice", "write", ""), ""},
+	}
+	for _, tt := range tests {
+		if got := decide(tt.as, tt.call); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	two := begin("alice", "transfer", "")
+	for i, want := range []struct {
+		as  tooldv1.CallServiceClient
+		why string
+	}{{w.calls("ann"), ""}, {w.calls("ann-again"), "ALREADY_VOTED"}, {peer, "ALREADY_VOTED"}, {w.calls("art"), ""}} {
+		if got := decide(want.as, two); got != want.why {
+			t.Errorf("vote %d: %q, want %q", i, got, want.why)
+		}
+	}
+	got, err := w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: two.GetCallId()})
+	must(t, err)
+	if d := got.GetCall().GetDecisions(); len(d) != 1 || len(d[0].GetVotes()) != 2 {
+		t.Errorf("the decisions are %v", d)
 	}
 }
