@@ -12,6 +12,12 @@ export interface TLS {
   key?: string | Uint8Array;
 }
 
+/**
+ * A token, or a function that returns the token for each request. The function is for tokens that expire: it returns the same token until it gets a
+ * new one.
+ */
+export type Token = string | (() => string | Promise<string>);
+
 /** The connection to a daemon. */
 export interface Channel {
   transport: Transport;
@@ -23,7 +29,7 @@ export interface Channel {
  * Returns a channel to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL. The first request opens the
  * connection. Without TLS, a token is sent only to this machine; for other addresses connect throws.
  */
-export function connect(address: string, token: string, tls?: TLS): Channel {
+export function connect(address: string, token: Token, tls?: TLS): Channel {
   const path = socketPath(address);
   const url = path === undefined ? daemonURL(address, tls) : new URL("http://localhost");
   if (token && path === undefined && url.protocol === "http:" && !loopback(url.hostname)) {
@@ -31,9 +37,10 @@ export function connect(address: string, token: string, tls?: TLS): Channel {
   }
   const sessions = new Http2SessionManager(url, { pingIntervalMs: 60_000 }, path === undefined ? (tls as SecureClientSessionOptions | undefined) : { createConnection: () => net.connect(path) });
   let closed = false;
-  const ahead: Interceptor = (next) => (req) => {
+  const ahead: Interceptor = (next) => async (req) => {
     if (closed) throw new ConnectError("the client is closed", Code.Canceled);
-    if (token) req.header.set("authorization", "Bearer " + token.trim());
+    const now = typeof token === "string" ? token : await token();
+    if (now) req.header.set("authorization", "Bearer " + now.trim());
     return next(req);
   };
   return {

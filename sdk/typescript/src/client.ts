@@ -9,7 +9,7 @@ import { DocumentService } from "../gen/toold/v1/document_service_pb.js";
 import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
 import { DecisionAction, DecisionSchema, type Claim } from "../gen/toold/v1/suspension_pb.js";
 import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
-import { connect, type TLS } from "./channel.js";
+import { connect, type TLS, type Token } from "./channel.js";
 import { ofCall } from "./digest.js";
 import { TooldError } from "./errors.js";
 import { limit, Retry, type RequestOptions } from "./retry.js";
@@ -20,7 +20,8 @@ import { Toolset, type Provider, type ToolsetOptions } from "./toolset.js";
 export class DigestMismatch extends Error {}
 
 export interface ClientOptions {
-  token?: string;
+  /** With a function, a request or stream that ends because its token expired is sent again with the next token. */
+  token?: Token;
   tls?: TLS;
   /** How many milliseconds requests and streams try to reach the daemon before they throw. Default: 60,000. */
   patience?: number;
@@ -54,6 +55,7 @@ export class Client {
   /** Closes the connection. Open streams and later requests fail with Code.Canceled. */
   readonly close: () => void;
   private readonly patience: number;
+  private readonly renews: boolean;
 
   constructor(address = "127.0.0.1:7130", options: ClientOptions = {}) {
     const { transport, close } = connect(address, options.token ?? "", options.tls);
@@ -63,6 +65,7 @@ export class Client {
     this.tools = rpc.client(ToolService);
     this.documents = rpc.client(DocumentService);
     this.patience = options.patience ?? 60_000;
+    this.renews = typeof options.token === "function";
   }
 
   /** Returns the tools for a model, with the turns of its messages. */
@@ -223,7 +226,7 @@ export class Client {
    * @internal
    */
   async request<T>(o: RequestOptions, send: (signal?: AbortSignal) => Promise<T>): Promise<T> {
-    const signal = limit(o), retry = new Retry(this.patience, signal);
+    const signal = limit(o), retry = new Retry(this.patience, signal, this.renews);
     for (;;) {
       try {
         return await send(signal);
@@ -238,7 +241,7 @@ export class Client {
    * @internal
    */
   async *frames(o: RequestOptions, open: (cursor: string, signal: AbortSignal) => AsyncIterable<{ frame?: Frame }>, from = ""): AsyncGenerator<Frame> {
-    const until = limit(o), retry = new Retry(this.patience, until);
+    const until = limit(o), retry = new Retry(this.patience, until, this.renews);
     for (let cursor = from; ;) {
       const end = new AbortController(); // ends the stream when nobody reads it any more
       try {

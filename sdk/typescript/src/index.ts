@@ -6,7 +6,7 @@ export { newTurnId, Toolset, Turn, TurnResult } from "./toolset.js";
 export { mergeTurn, mergeTurns, withTexts } from "./uistream.js";
 export { Call, CallCancelled, Continue, Fail, NoInput, NoOperation, NotRun, Question, Worker } from "./worker.js";
 export type { Effects, ProgressOptions, Schema, Told, ToolOptions, WorkerOptions } from "./worker.js";
-export type { TLS } from "./channel.js";
+export type { TLS, Token } from "./channel.js";
 export type { ClientOptions, Described, ResultInstead, SpecOptions, WaitingFilter } from "./client.js";
 export type { Reason } from "./errors.js";
 export type { RequestOptions } from "./retry.js";

@@ -24,7 +24,8 @@ export function limit(o: RequestOptions): AbortSignal | undefined {
 export class Retry {
   private next = 100;
   private since = 0;
-  constructor(private readonly patience: number, private readonly signal?: AbortSignal) {}
+  /** renews says that the next request may have a new token. */
+  constructor(private readonly patience: number, private readonly signal?: AbortSignal, private readonly renews = false) {}
 
   reset(): void { this.next = 100; this.since = 0; }
 
@@ -32,7 +33,7 @@ export class Retry {
   async after(e: unknown): Promise<void> {
     const error = TooldError.from(e, this.signal), now = performance.now(), named = error.retryAfterMs ?? 0;
     this.since ||= now;
-    if (this.signal?.aborted || !temporary(error)) throw error;
+    if (this.signal?.aborted || !temporary(error) && !(this.renews && error.reason === "TOKEN_EXPIRED")) throw error;
     const ms = named > 0 ? named : this.grow();
     if (now + ms > this.since + this.patience) throw error;
     await this.wait(ms);

@@ -353,3 +353,36 @@ test("a decision leaves no stream open when nobody reads the events", async () =
     assert.deepEqual(sequences, [1n, 2n, 3n]);
   });
 });
+
+test("tokens that expire", async () => {
+  const used: string[] = [];
+  const check = (header: Headers) => {
+    used.push(header.get("authorization") ?? "");
+    if (used.at(-1) === "Bearer old") throw refused(Code.Unauthenticated, "TOKEN_EXPIRED");
+  };
+  let asked = 0;
+  const next = async () => (++asked < 4 ? "old" : "new\n");
+  await serve({
+    getCall: (_, context) => { check(context.requestHeader); return ended("a"); },
+    async *watchCalls(request, context) {
+      if (request.cursor === "") {
+        yield { frame: { cursor: "1", control: { case: "caughtUp", value: {} } } };
+        throw refused(Code.Unauthenticated, "TOKEN_EXPIRED");
+      }
+      check(context.requestHeader);
+      yield { frame: { cursor: "2", control: { case: "caughtUp", value: {} } } };
+    },
+  }, {}, async (_, address) => {
+    const client = new Client(address, { token: next }), fixed = new Client(address, { token: "old" }), cursors: string[] = [];
+    try {
+      for await (const frame of client.watch({ selector: { case: "callId", value: "a" } })) cursors.push(frame.cursor);
+      assert.deepEqual(cursors, ["1", "2"]);
+      assert.equal((await client.get("a")).callId, "a");
+      assert.equal(used.at(-1), "Bearer new");
+      await assert.rejects(fixed.get("a"), fails(Code.Unauthenticated, "TOKEN_EXPIRED"));
+    } finally {
+      client.close();
+      fixed.close();
+    }
+  });
+});
