@@ -2,10 +2,13 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -189,5 +192,54 @@ func TestWatchHTTPInbox(t *testing.T) {
 		if e := next(); e.name != "settled" || !strings.Contains(e.data, call) {
 			t.Fatalf("%s: then %+v", name, e)
 		}
+	}
+}
+
+// TestHTTPCompression checks that large responses are compressed and small ones are not, and that a small body cannot become a large one.
+func TestHTTPCompression(t *testing.T) {
+	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
+	defer http.DefaultClient.CloseIdleConnections()
+	zeros := func(n int) string {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, err := io.WriteString(w, `{"pageToken":"`+strings.Repeat("0", n)+`"}`)
+		must(t, err)
+		must(t, w.Close())
+		return packed.String()
+	}
+	tests := []struct {
+		name, path, body, packed string
+		status                   int
+		want, encoding           string
+	}{
+		{"large response", tooldv1.ToolService_ListTools_FullMethodName, "{}", "", 200, "", "gzip"},
+		{"small response", tooldv1.CallService_ListCalls_FullMethodName, "{}", "", 200, "", ""},
+		{"the document", "/openapi.json", "", "", 200, "", "gzip"},
+		{"packed request", tooldv1.CallService_ListCalls_FullMethodName, zeros(10), "gzip", 400, "page_token", ""},
+		{"packed bomb", tooldv1.CallService_ListCalls_FullMethodName, zeros(20 << 20), "gzip", 429, "larger than configured max", ""},
+		{"large request", tooldv1.CallService_ListCalls_FullMethodName, strings.Repeat(" ", 5<<20), "", 429, "larger than configured max", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			method := http.MethodPost
+			if tt.body == "" {
+				method = http.MethodGet
+			}
+			req, err := http.NewRequestWithContext(within(t), method, b.base+tt.path, strings.NewReader(tt.body))
+			must(t, err)
+			for name, value := range map[string]string{"Authorization": "Bearer " + b.token, "Content-Type": "application/json", "Accept-Encoding": "gzip", "Content-Encoding": tt.packed} {
+				if value != "" {
+					req.Header.Set(name, value)
+				}
+			}
+			resp, err := http.DefaultClient.Do(req)
+			must(t, err)
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			must(t, err)
+			if resp.StatusCode != tt.status || resp.Header.Get("Content-Encoding") != tt.encoding || !strings.Contains(string(text), tt.want) {
+				t.Errorf("%d, encoding %q, %.300q; want %d, %q, %s", resp.StatusCode, resp.Header.Get("Content-Encoding"), text, tt.status, tt.encoding, tt.want)
+			}
+		})
 	}
 }

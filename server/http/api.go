@@ -111,6 +111,6 @@ type controllerKey struct{}
 
 // abort returns a function that interrupts writes of the response to which ctx belongs.
 func abort(ctx context.Context) func() {
-	c, _ := ctx.Value(controllerKey{}).(*http.ResponseController)
+	c, _ := ctx.Value(controllerKey{}).(interface{ SetWriteDeadline(time.Time) error })
 	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // A response whose writes cannot be interrupted ends with its connection.
 }

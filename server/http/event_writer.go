@@ -17,12 +17,18 @@ import (
 	"github.com/toold-dev/toold/server/http/sse"
 )
 
-// An eventWriter writes server-sent events as the response to a request. It holds no buffer while it waits for the next event.
+// A responder sends a response that lasts.
+type responder interface {
+	begin(contentType string) error // sends the status 200
+	write(b []byte) error           // fails when the client reads nothing for too long
+	fail(err error)                 // sends an error in place of begin
+}
+
+// An eventWriter writes server-sent events. It holds no buffer while it waits for the next event.
 type eventWriter struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	stall time.Duration // how long the client may read nothing
-	form  jsonform.Form
+	to     responder
+	form   jsonform.Form
+	source bool // the client is an EventSource
 
 	began   bool // the status 200 is sent
 	gone    bool // a write failed
@@ -31,6 +37,10 @@ type eventWriter struct {
 
 // retryEvery is how long an EventSource waits before it connects again.
 const retryEvery = time.Second
+
+func newEventWriter(r *http.Request, form jsonform.Form) *eventWriter {
+	return &eventWriter{form: form, source: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
+}
 
 // frame writes a frame of a watch.
 func (e *eventWriter) frame(f *tooldv1.Frame) error {
@@ -47,51 +57,43 @@ func (e *eventWriter) event(name string, message any) error {
 func (e *eventWriter) write(appendTo func([]byte) ([]byte, error)) error {
 	var b []byte
 	if !e.began {
-		e.began = true
-		h := e.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // nginx would hold the events back
-		e.w.WriteHeader(http.StatusOK)
 		b = sse.AppendRetry(b, retryEvery.Milliseconds())
 	}
 	b, err := appendTo(b)
 	if err != nil {
 		return err
 	}
-	rc := http.NewResponseController(e.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(e.stall)) // without deadlines, the write ends with the connection
-	if _, err = e.w.Write(b); err == nil {
-		err = rc.Flush()
+	if !e.began {
+		e.began = true
+		err = e.to.begin("text/event-stream")
+	}
+	if err == nil {
+		err = e.to.write(b)
 	}
 	if err != nil {
 		e.gone = true
 		return fmt.Errorf("%w: %w", context.Canceled, err) // the client left, or reads nothing
 	}
-	_ = rc.SetWriteDeadline(time.Time{}) // over HTTP/2, a deadline ends the stream even between writes
 	return nil
 }
 
-// end ends the response, with an error unless err is nil.
-func (e *eventWriter) end(err error) {
+// end ends the response, with an error unless err is nil. ctx is that of the request.
+func (e *eventWriter) end(ctx context.Context, err error) {
 	switch {
-	case e.gone || e.r.Context().Err() != nil:
+	case e.gone || ctx.Err() != nil:
 	case err == nil && e.closing: // the client connects again
 	case err == nil:
 		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, sse.EndID, "end", []byte("{}")), nil })
-	case e.began || e.reconnects(err):
-		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, "", "error", errorJSON(err)), nil })
+	case e.began || e.source && passes(err):
+		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, "", "error", recordError(err).Bytes()), nil })
 	default:
-		writeError(e.w, e.r, err)
+		e.to.fail(err)
 	}
 }
 
-// reconnects reports whether the client is an EventSource that should connect again after this error. An EventSource never connects again after
-// another status than 200.
-func (e *eventWriter) reconnects(err error) bool {
-	if !strings.Contains(e.r.Header.Get("Accept"), "text/event-stream") {
-		return false
-	}
+// passes reports whether a request may succeed later. An EventSource must then not get an error status, because it never connects again after
+// one.
+func passes(err error) bool {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
 		if _, ok := d.(*errdetails.RetryInfo); ok {
@@ -101,22 +103,50 @@ func (e *eventWriter) reconnects(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// errorJSON returns the error in the JSON form that Connect uses.
-func errorJSON(err error) []byte {
-	w := &body{header: http.Header{}}
-	r := &http.Request{Method: http.MethodPost, Header: http.Header{}}
-	writeError(w, r, err)
-	return w.Bytes()
+// An attached response is sent by net/http.
+type attached struct {
+	w     http.ResponseWriter
+	r     *http.Request
+	stall time.Duration // how long the client may read nothing
 }
 
-// A body is a response of which only the body counts.
-type body struct {
+func (a *attached) begin(contentType string) error {
+	a.w.Header().Set("Content-Type", contentType)
+	a.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+func (a *attached) write(b []byte) error {
+	rc := http.NewResponseController(a.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(a.stall)) // without deadlines, the write ends with the connection
+	if _, err := a.w.Write(b); err != nil {
+		return err
+	}
+	if err := rc.Flush(); err != nil {
+		return err
+	}
+	_ = rc.SetWriteDeadline(time.Time{}) // over HTTP/2, a deadline ends the stream even between writes
+	return nil
+}
+
+func (a *attached) fail(err error) { writeError(a.w, a.r, err) }
+
+// recordError returns the response for an error, in the form that Connect uses.
+func recordError(err error) *recorded {
+	w := &recorded{header: http.Header{}, status: http.StatusOK}
+	writeError(w, &http.Request{Method: http.MethodPost, Header: http.Header{}}, err)
+	return w
+}
+
+// recorded is a response that is not sent yet.
+type recorded struct {
 	bytes.Buffer
 	header http.Header
+	status int
 }
 
 // Header implements [http.ResponseWriter].
-func (b *body) Header() http.Header { return b.header }
+func (b *recorded) Header() http.Header { return b.header }
 
 // WriteHeader implements [http.ResponseWriter].
-func (b *body) WriteHeader(int) {}
+func (b *recorded) WriteHeader(status int) { b.status = status }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,10 @@ type Server struct {
 	calls tooldv1.CallServiceClient // serves requests of the own routes like those of clients
 	http  *http.Server
 	ready atomic.Bool
+
+	streams   sync.WaitGroup  // responses that have left net/http; see detach
+	streaming context.Context // ends when the server ends them
+	cut       context.CancelFunc
 }
 
 // maxHeader bounds the headers of a request, in bytes.
@@ -60,6 +65,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Stall = 30 * time.Second
 	}
 	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn())}
+	s.streaming, s.cut = context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
@@ -101,7 +107,9 @@ func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 // [service.Service.Stop] first, which ends unending streams.
 func (s *Server) Shutdown(ctx context.Context) {
 	s.SetReady(false)
-	if s.http.Shutdown(ctx) != nil {
+	err := s.http.Shutdown(ctx)
+	s.endStreams(ctx)
+	if err != nil {
 		_ = s.http.Close() // nothing can be done about a connection that does not close
 	}
 }

@@ -36,16 +36,27 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	out := &eventWriter{w: w, r: r, stall: s.cfg.Stall, form: q.form}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold the events back
+	out := newEventWriter(r, q.form)
+	serve := func(ctx context.Context, to responder) {
+		out.to = to
+		out.end(ctx, s.follow(ctx, q, out))
+	}
+	if !s.detach(w, r, serve) {
+		serve(r.Context(), &attached{w, r, s.cfg.Stall})
+	}
+}
+
+// follow sends the frames of a watch.
+func (s *Server) follow(ctx context.Context, q watchQuery, out *eventWriter) error {
 	switch q.selector {
 	case "inbox":
-		err = s.watchInbox(r.Context(), out)
+		return s.watchInbox(ctx, out)
 	case "turn":
-		err = s.watchTurn(r.Context(), q, out)
-	default:
-		err = s.watchCalls(r.Context(), q.request(), out)
+		return s.watchTurn(ctx, q, out)
 	}
-	out.end(err)
+	return s.watchCalls(ctx, q.request(), out)
 }
 
 // readWatch reads the request of a watch.
@@ -97,7 +108,7 @@ func (s *Server) watchCalls(ctx context.Context, req *tooldv1.WatchCallsRequest,
 
 func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, send func(*tooldv1.WatchCallsResponse) error) error {
 	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_WatchCalls_FullMethodName, s.cfg.Service.Calls.WatchCalls, req,
-		service.Out[tooldv1.WatchCallsResponse]{Send: send, Abort: abort(ctx)})
+		service.Out[tooldv1.WatchCallsResponse]{Send: send, Abort: abort(ctx), Apart: true})
 }
 
 // watchTurn streams the events of a turn's calls, and then its messages. Only the events have cursors. A client that connects again during the

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 
@@ -44,6 +45,9 @@ type Out[Res any] struct {
 	Send func(*Res) error // sends one response
 	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
 	Abort func()
+	// Apart sends each response in a goroutine of its own. Encoding needs a deep stack, which the goroutine of an idle stream would keep: 8 KB
+	// for each stream.
+	Apart bool
 }
 
 // Stream serves a streaming request of an endpoint that does not use gRPC, like [Unary]. When it has returned, no Send is in progress.
@@ -85,6 +89,22 @@ func (s *sender[Res]) Send(res *Res) error {
 	if s.ended {
 		return io.ErrClosedPipe
 	}
+	if !s.out.Apart {
+		return s.send(res)
+	}
+	done := make(chan error, 1)
+	go func() { // returns when the response is sent, or when Abort ends it
+		defer func() {
+			if r := recover(); r != nil {
+				done <- fmt.Errorf("panic: %v", r) // the interceptors cannot recover a panic in this goroutine
+			}
+		}()
+		done <- s.send(res)
+	}()
+	return <-done
+}
+
+func (s *sender[Res]) send(res *Res) error {
 	res, err := readable(res)
 	if err != nil {
 		return err
