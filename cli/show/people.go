@@ -9,9 +9,9 @@ import (
 // WhoAmI formats a principal and what it may do with tickets.
 func (v View) WhoAmI(w *tooldv1.WhoAmIResponse) string {
 	p := w.GetPrincipal()
-	expires, rights := v.clock(w.GetExpiresAt()), ""
-	if expires == "" {
-		expires = "never"
+	expires, rights := "never", ""
+	if w.GetExpiresAt() != nil {
+		expires = v.clock(w.GetExpiresAt())
 	}
 	if w.GetReadOnly() {
 		rights = "may only read"

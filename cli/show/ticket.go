@@ -97,6 +97,9 @@ func (v View) Waiting(c *tooldv1.Call) string {
 	for _, n := range d.GetNotes() {
 		b.WriteString("  " + v.paint(waits, "! ") + cut(Line(n), tableWidth-4) + "\n")
 	}
+	if who := v.claimed(s); who != "" {
+		b.WriteString("  " + v.paint(waits, "claimed by "+who) + "\n")
+	}
 	b.WriteString("  " + v.paint(dim, v.answerCommand(s)) + "\n")
 	return b.String()
 }

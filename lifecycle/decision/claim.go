@@ -1,7 +1,6 @@
 package decision
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -46,7 +45,7 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 		claim.Since = held.Since
 	}
 	if round.Claims >= maxClaims {
-		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed "+strconv.Itoa(maxClaims)+" times, which is the limit; decide without a claim")
+		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed %d times, which is the limit; decide without a claim", maxClaims)
 	}
 	return claim, true, nil
 }
