@@ -109,7 +109,7 @@ func tokenRevokeCommand(a *App) *cobra.Command {
 		Long: `Ends credentials at once: their streams end, and so do the credentials that they
 created. "toold token list" shows the ids. Remove a token of the configuration
 from auth.tokens instead, and run "toold reload". For operators.`,
-		Example: "  toold token revoke cred-k3q7v2m4a6x5z2b3c4d5e6f7g2",
+		Example: "  toold token revoke cred-k3q7v2m4a6x5z2b3",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
 				all, err := allTokens(ctx, c, "")

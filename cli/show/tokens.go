@@ -12,15 +12,15 @@ func (v View) Tokens(tokens []*tooldv1.Token) string {
 	for _, t := range tokens {
 		rights := rolesOf(t.GetPrincipal())
 		if t.GetReadOnly() {
-			rights += " (read-only)"
+			rights = "read-only " + rights
 		}
 		kind := strings.ToLower(strings.TrimPrefix(t.GetKind().String(), "TOKEN_KIND_"))
 		rows = append(rows, []cell{
-			{Line(t.GetTokenId()), bold}, {kind, ""}, {Line(t.GetName()), ""}, {Line(t.GetPrincipal().GetSubject()), ""}, {rights, ""},
-			{Duration(max(t.GetExpiresAt().AsTime().Sub(v.Now), 0)), dim},
+			{Line(t.GetTokenId()), bold}, {kind, ""}, {coarse(max(t.GetExpiresAt().AsTime().Sub(v.Now), 0)), dim},
+			{Line(t.GetName()), ""}, {Line(t.GetPrincipal().GetSubject()), ""}, {rights, ""},
 		})
 	}
-	return v.table([]string{"TOKEN-ID", "KIND", "NAME", "SUBJECT", "ROLES", "ENDS IN"}, 32, rows)
+	return v.table([]string{"TOKEN-ID", "KIND", "ENDS IN", "NAME", "SUBJECT", "ROLES"}, 32, rows)
 }
 
 func rolesOf(p *tooldv1.Principal) string {

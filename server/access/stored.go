@@ -197,7 +197,7 @@ func (id *Identity) mayGrant(p *tool.Principal, readOnly bool) error {
 // create completes a credential, stores it and makes it valid.
 func (a *Auth) create(ctx context.Context, by *Identity, s *Stored) (text string, err error) {
 	text, hash := s.Kind.newText()
-	s.ID, s.Hash = "cred-"+strings.ToLower(rand.Text()), hex.EncodeToString(hash[:])
+	s.ID, s.Hash = "cred-"+strings.ToLower(rand.Text()[:16]), hex.EncodeToString(hash[:])
 	s.Creator, s.Parent, s.Created = by.Subject, by.source, time.Now().UTC()
 	t, err := s.parse()
 	if err != nil {
