@@ -79,6 +79,14 @@ func TestMCPEndpoint(t *testing.T) {
 	config := filepath.Join(filepath.Dir(s.rules), "toold.yaml")
 	must(t, os.WriteFile(config, nil, 0o600))
 	p := s.start("--config", config, "--listen-http", "127.0.0.1:0")
+	request, err := http.NewRequestWithContext(within(t), http.MethodPost, p.ready.HTTP+"/mcp", strings.NewReader("{}"))
+	must(t, err)
+	refused, err := http.DefaultClient.Do(request)
+	must(t, err)
+	refused.Body.Close()
+	if refused.StatusCode != http.StatusUnauthorized || refused.Header.Get("WWW-Authenticate") != "Bearer" {
+		t.Errorf("without a token, the status is %d with WWW-Authenticate %q", refused.StatusCode, refused.Header.Get("WWW-Authenticate"))
+	}
 	c := p.mcp(t)
 	if r := callMCP(t, c, "read"); !strings.Contains(mcpText(r), "waits for the approval") {
 		t.Errorf("by default, the result is %q", mcpText(r))

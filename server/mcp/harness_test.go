@@ -38,7 +38,7 @@ rules:
   - {name: hidden, action: deny, tools: [secret]}
   - {name: four eyes, action: ask, tools: [launch], four_eyes: true}
   - {name: two, action: ask, tools: [transfer], count: 2}
-  - {name: one, action: ask, tools: [deploy]}
+  - {name: one, action: ask, tools: [deploy, visit]}
   - {name: rest, action: allow, tools: ["*"]}
 `
 
@@ -205,7 +205,7 @@ func (w *world) testTools() []tool.Tool {
 		tool.Func(d("hold", tool.Effects{}), hold),
 		tool.Func(d("mixed", reading), mixed),
 		tool.Func(job, hold), tool.Func(look, hold), tool.Func(errand, nothing),
-		tool.Func(d("book", tool.Effects{}), w.book),
+		tool.Func(d("book", tool.Effects{}), w.book), tool.Func(d("visit", tool.Effects{}), w.book),
 		tool.Func(d("secret", tool.Effects{}), nothing), tool.Func(d("launch", tool.Effects{}), nothing),
 		tool.Func(d("transfer", tool.Effects{}), nothing), tool.Func(d("deploy", tool.Effects{}), nothing),
 	}
@@ -218,7 +218,7 @@ func nothing(context.Context, *tool.Call) (*tool.Result, error) {
 // book asks for a name, then for the details, and counts how often it finishes.
 func (w *world) book(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	switch {
-	case c.Resume == nil:
+	case c.Resume == nil || c.Resume.Reason == "approval":
 		return tool.SuspendedWith(tool.Ticket{Action: "input", Message: "Your name?\u202e", ResponseSchema: json.RawMessage(`{"type":"string","minLength":2,"pattern":"^[A-Z]"}`)}), nil
 	case len(c.Checkpoint) == 0:
 		if err := c.SaveCheckpoint([]byte(c.Resume.Result)); err != nil {

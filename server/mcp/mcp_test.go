@@ -232,8 +232,10 @@ func TestWait(t *testing.T) {
 	for _, version := range []string{legacy, ""} {
 		c := connect(t, url, "alice", version, nil)
 		id := call(t, c, "launch", nil).Meta["toold/callId"].(string)
-		if r := call(t, c, "toold_wait", map[string]any{"call_id": id, "seconds": 1}); !strings.Contains(textOf(r), "The call id is "+id) || r.IsError {
-			t.Errorf("before the approval, toold_wait returned %q", textOf(r))
+		if version == "" { // in one version only, because it takes a second
+			if r := call(t, c, "toold_wait", map[string]any{"call_id": id, "seconds": 1}); !strings.Contains(textOf(r), "The call id is "+id) || r.IsError {
+				t.Errorf("before the approval, toold_wait returned %q", textOf(r))
+			}
 		}
 		w.approve("ann", id)
 		if r := call(t, c, "toold_wait", map[string]any{"call_id": id}); textOf(r) != "done" || r.IsError {

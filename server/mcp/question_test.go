@@ -77,6 +77,26 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// TestQuestionAfterApproval checks that toold_wait asks the questions of a call that it waits for.
+func TestQuestionAfterApproval(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	for _, version := range []string{legacy, ""} {
+		opts, asked := answering(accept(map[string]any{"answer": "Bob"}), accept(map[string]any{"seats": 1}))
+		c := connect(t, url, "alice", version, opts)
+		id := call(t, c, "visit", nil).Meta["toold/callId"].(string)
+		approved := make(chan struct{})
+		go func() {
+			defer close(approved)
+			w.approve("ann", id)
+		}()
+		if r := call(t, c, "toold_wait", map[string]any{"call_id": id}); textOf(r) != `"Bob" {"seats":1}` || len(*asked) != 2 {
+			t.Errorf("version %q: asked %q, the result is %q", version, *asked, textOf(r))
+		}
+		<-approved
+	}
+}
+
 // TestClose closes the server while it waits for an answer: the request ends, and its call still waits.
 func TestClose(t *testing.T) {
 	w := newWorld(t)
