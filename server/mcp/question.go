@@ -103,7 +103,7 @@ func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequest
 	return questions
 }
 
-// elicit asks a client with a session each question, and applies its answers. It reports whether there was an answer to all.
+// elicit asks a client with a session each question until it declines one, and applies its answers. It reports whether there were answers.
 func (s *Server) elicit(ctx context.Context, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress), session *mcp.ServerSession) (bool, error) {
 	answers := mcp.InputResponseMap{}
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
@@ -116,7 +116,9 @@ func (s *Server) elicit(ctx context.Context, st *state, questions mcp.InputReque
 		if err != nil || answer.Action == "cancel" { // A client that fails, or whose user closes the form, has not answered.
 			return false, nil //nolint:nilerr // the result says that the question is open
 		}
-		answers[key] = answer
+		if answers[key] = answer; answer.Action == "decline" {
+			break
+		}
 	}
 	return true, s.answer(ctx, st, answers, report)
 }
@@ -128,7 +130,7 @@ func (s *Server) answer(ctx context.Context, st *state, responses mcp.InputRespo
 	for key := range ticketOf(q).forms {
 		is, ok := responses[key].(*mcp.ElicitResult)
 		if !ok {
-			return nil
+			continue
 		}
 		text, err := json.Marshal(is)
 		if err != nil {
@@ -192,14 +194,15 @@ type elicited struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// decisionOf returns the decision that the answers to all questions of a suspension make. It returns nil if the person dismissed a question:
-// then the suspension stays open. The same answers always make the same decision, so a repeated request is applied once.
+// decisionOf returns the decision that answers to the questions of a suspension make. One answer declines the whole suspension. It returns nil if
+// another answer is missing, or the person closed its form: then the suspension stays open. The same answers always make the same decision, so
+// a repeated request is applied once.
 func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*tooldv1.Decision, error) {
 	t, parts := ticketOf(q), map[string]json.RawMessage{}
 	d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}
-	for key, f := range t.forms {
-		var a elicited
-		if err := json.Unmarshal(answers[key], &a); err != nil {
+	for key, text := range answers {
+		f, a := t.forms[key], elicited{}
+		if err := json.Unmarshal(text, &a); err != nil {
 			return nil, invalid(fmt.Sprintf("the answer to %s is not an elicitation result: %v", key, err))
 		}
 		switch a.Action {
@@ -211,13 +214,15 @@ func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*too
 			parts[key] = content
 		case "decline":
 			d.Action, d.Reason = tooldv1.DecisionAction_DECISION_ACTION_CANCEL, "the person declined in the MCP client"
-		case "cancel":
-			return nil, nil
+		case "cancel": // no answer
 		default:
 			return nil, invalid(fmt.Sprintf("the answer to %s has the action %q; want accept, decline or cancel", key, clean(a.Action)))
 		}
 	}
 	if d.GetAction() == tooldv1.DecisionAction_DECISION_ACTION_RESUME {
+		if len(parts) < len(t.forms) {
+			return nil, nil
+		}
 		d.Result = string(parts[soleKey])
 		if t.hasParts {
 			whole, err := json.Marshal(parts)

@@ -89,6 +89,12 @@ func (s *Server) taskQuestions(ctx context.Context, c *client, id string, q *too
 	return open, nil
 }
 
+// isClosed reports whether an answer says that the person closed the form.
+func isClosed(text json.RawMessage) bool {
+	var a elicited
+	return json.Unmarshal(text, &a) == nil && a.Action == "cancel"
+}
+
 func taskKey(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
 
 // updateTask takes answers to the questions of a task. It ignores answers to other questions, such as those of an earlier round.
@@ -106,19 +112,22 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	}
 	answers := map[string]json.RawMessage{}
 	for key := range ticketOf(q).forms {
-		if a := p.Responses[taskKey(q, key)]; a != nil {
-			answers[key] = a
+		if text := p.Responses[taskKey(q, key)]; text != nil && !isClosed(text) {
+			answers[key] = text
 		}
 	}
 	if len(answers) == 0 {
 		return done, nil
 	}
-	if answers, err = s.partial.add(q.GetSuspensionId(), answers); err != nil || len(answers) < len(questions) {
+	if answers, err = s.partial.add(q.GetSuspensionId(), answers); err != nil {
 		return done, err
 	}
-	s.partial.drop(q.GetSuspensionId()) // A decision that is refused needs new answers.
 	d, err := decisionOf(q, answers)
-	if err != nil || d == nil {
+	if err == nil && d == nil {
+		return done, nil
+	}
+	s.partial.drop(q.GetSuspensionId()) // Answers that are refused have to be sent again.
+	if err != nil {
 		return done, err
 	}
 	err = s.decide(ctx, p.ID, q, d)

@@ -169,6 +169,32 @@ func TestTaskQuestions(t *testing.T) {
 	}
 }
 
+// TestTaskDeclined checks that a closed form is no answer, and that one declined question declines the call.
+func TestTaskDeclined(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	id := start(t, url, withTasks, "ask_user", bothSchema)
+	keys := open(t, url, id)
+	for _, action := range []string{"cancel", "decline"} {
+		post(t, url, "alice", withForms, "tasks/update", id, fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:{"action":%q}}}`, id, keys[1], action))
+		if action == "cancel" && !slices.Equal(open(t, url, id), keys) {
+			t.Errorf("after a closed form, the questions are %v, want %v", open(t, url, id), keys)
+		}
+	}
+	await(t, url, id)
+	if r := task(t, url, "alice", withTasks, "tasks/get", id); r.Result.Status != "cancelled" || !strings.Contains(r.Result.StatusMessage, "Declined") {
+		t.Errorf("the task ended as %+v", r)
+	}
+	id = start(t, url, withTasks, "ask_user", bothSchema)
+	key := open(t, url, id)[0]
+	if r := post(t, url, "alice", withForms, "tasks/update", id, fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:7}}`, id, key)); r.Error.Code != -32602 {
+		t.Errorf("an answer that is a number returned %+v", r)
+	}
+	if left := open(t, url, id); len(left) != 2 {
+		t.Errorf("after a refused answer, the questions are %v, want two", left)
+	}
+}
+
 // TestTaskIsStored checks that the journal has a call when its client gets the task. A read-only call runs before that.
 func TestTaskIsStored(t *testing.T) {
 	w := newWorld(t)
