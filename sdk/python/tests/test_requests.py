@@ -146,6 +146,26 @@ class Requests(unittest.TestCase):
                 client.get("c1")
             self.assertEqual((caught.exception.code, daemon.asked.count("GetCall")), (grpc.StatusCode.RESOURCE_EXHAUSTED, 1))
 
+    def test_tokens_that_expire(self):
+        daemon = Daemon("unknown")
+        self.serve(daemon)
+        expired = refusal(grpc.StatusCode.UNAUTHENTICATED, "expired", ErrorInfo=details.ErrorInfo(reason="TOKEN_EXPIRED"))
+        seen, tokens = [], ["old", "old", "new\n"]
+
+        def get(request, context):
+            seen.append(dict(context.invocation_metadata()).get("authorization"))
+            return Daemon.get(daemon, request, context)
+
+        daemon.get = get
+        daemon.refusals += [expired]
+        with Client(self.address, lambda: tokens.pop(0) if len(tokens) > 1 else tokens[0]) as renewing:
+            self.assertEqual(renewing.get("c1").call_id, "c1")
+        self.assertEqual(seen[0], "Bearer old")
+        self.assertEqual(seen[-1], "Bearer new")
+        daemon.refusals += [expired]
+        with Client(self.address, "old") as fixed, self.assertRaises(reasons.TokenExpired):
+            fixed.get("c1")
+
     def test_each_request_of_a_method_has_the_whole_patience(self):
         daemon = Daemon("unknown")
         daemon.serves["CallTool"] = Breaking(lambda n: pb.CallToolResponse(call=calls.Call(status=calls.CALL_STATUS_SUCCEEDED if n == 5 else calls.CALL_STATUS_RUNNING)), fails=(0, 2, 4))
@@ -285,7 +305,7 @@ class Requests(unittest.TestCase):
         self.assertEqual(export.recent, ["read"])
 
         class FakeClient:
-            patience, tools = 0, unittest.mock.Mock()
+            tools, _retry = unittest.mock.Mock(), unittest.mock.Mock()
 
             async def _request(self, _method, request, _retry):
                 answers.append((list(request.include), request.page_token, request.if_revision))

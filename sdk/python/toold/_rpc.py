@@ -111,7 +111,9 @@ async def check_version(transport: Transport, stub: Any, **options: Any) -> None
 class Retry:
     """The pauses between attempts, and the time limit, of one method. The pauses grow, unless the daemon says how long to wait."""
 
-    def __init__(self, patience: float, timeout: float | None = None) -> None:
+    def __init__(self, patience: float, timeout: float | None = None, *, renews: bool = False) -> None:
+        """`renews` says that the next request may have a new token."""
+        self.renews = renews
         self.patience, self.end = patience, None if timeout is None else time.monotonic() + timeout
         self.reset()
 
@@ -132,7 +134,7 @@ class Retry:
         """Returns the pause after a temporary error if it ends within the patience, and raises any other error."""
         now = time.monotonic()
         self.since, self.error = self.since or now, error
-        if error.retry_after is None and error.code not in UNAVAILABLE:
+        if error.retry_after is None and error.code not in UNAVAILABLE and not (self.renews and error.reason == "TOKEN_EXPIRED"):
             raise error
         wait = error.retry_after * random.uniform(1, 1.2) if error.retry_after and error.retry_after > 0 else self.next()
         if now + wait > self.since + self.patience:

@@ -20,7 +20,7 @@ import grpc.aio
 
 from . import digest
 from ._rpc import Asyncio, Retry, Transport, check_version
-from .channel import connect, metadata
+from .channel import Token, connect, metadata
 from .errors import TooldError
 from .turns import Export, Provider, Reader, TurnResult
 from .v1 import admin_service_pb2_grpc as admin_rpc
@@ -45,15 +45,22 @@ class DigestMismatch(Exception):
 class Client:
     """A connection to a daemon, for the event loop in which it is made. See toold.Client."""
 
-    def __init__(self, address: str = "127.0.0.1:7130", token: str = "", *, credentials: grpc.ChannelCredentials | None = None,
+    def __init__(self, address: str = "127.0.0.1:7130", token: Token = "", *, credentials: grpc.ChannelCredentials | None = None,
                  patience: float = 60.0, module: Any = grpc.aio, transport: Transport = Asyncio()) -> None:
         """`module` and `transport` are for toold.Client."""
         self.channel: Any = connect(address, credentials, token, module)
-        self.metadata, self.patience, self._transport, self._checked = metadata(token), patience, transport, False
+        self._token, self.patience, self._transport, self._checked = token, patience, transport, False
         self.calls = rpc.CallServiceStub(self.channel)
         self.tools = tools.ToolServiceStub(self.channel)
         self.documents = documents.DocumentServiceStub(self.channel)
         self._admin = admin_rpc.AdminServiceStub(self.channel)
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]:
+        return metadata(self._token)
+
+    def _retry(self, timeout: float | None) -> Retry:
+        return Retry(self.patience, timeout, renews=callable(self._token))
 
     async def close(self) -> None:
         await self.channel.close()
@@ -81,7 +88,7 @@ class Client:
     async def call(self, tool: str, arguments: Any = None, *, timeout: float | None = None, **spec: Any) -> calls.Call:
         request = pb.CallToolRequest(spec=self.spec(tool, arguments, **spec))
         request.wait.FromSeconds(300)
-        retry = Retry(self.patience, timeout)
+        retry = self._retry(timeout)
         while True:
             call: calls.Call = (await self._request(self.calls.CallTool, request, retry)).call
             if call.status in TERMINAL or call.status == calls.CALL_STATUS_SUSPENDED:
@@ -123,7 +130,7 @@ class Client:
 
     async def waiting(self, *, timeout: float | None = None, **filter: Any) -> AsyncGenerator[calls.Call, None]:
         request = pb.ListCallsRequest(statuses=[calls.CALL_STATUS_SUSPENDED], order=pb.CALL_ORDER_OLDEST_FIRST, **filter)
-        retry = Retry(self.patience, timeout)
+        retry = self._retry(timeout)
         while True:
             page = await self._request(self.calls.ListCalls, request, retry)
             for call in page.calls:
@@ -133,7 +140,7 @@ class Client:
             request.page_token = page.next_page_token
 
     async def inbox(self, *, poll: float = 2.0, timeout: float | None = None, **filter: Any) -> AsyncGenerator[calls.Call, None]:
-        retry = Retry(self.patience, timeout)
+        retry = self._retry(timeout)
         shown: set[str] = set()
         async with aclosing(self._changes(poll, retry, filter)) as changes:
             async for _ in changes:
@@ -205,7 +212,7 @@ class Client:
     async def request(self, method: Any, request: Any, *, timeout: float | None = None) -> Any:
         """Sends a request with a method of a stub, such as client.documents.GetDocument, and sends it again after temporary errors. The request
         must be one that may be sent twice."""
-        return await self._request(method, request, Retry(self.patience, timeout))
+        return await self._request(method, request, self._retry(timeout))
 
     async def _request(self, method: Any, request: Any, retry: Retry) -> Any:
         while True:
@@ -220,7 +227,7 @@ class Client:
 
     async def frames(self, method: Any, request: Any, *, timeout: float | None = None) -> AsyncGenerator[event.Frame, None]:
         """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
-        retry, cursor = Retry(self.patience, timeout), ""
+        retry, cursor = self._retry(timeout), ""
         while True:
             again = False
             try:
@@ -274,7 +281,7 @@ class Toolset:
 
     async def refresh(self, *, timeout: float | None = None) -> bool:
         send, export = self._client.tools.ExportTools, self._export
-        retry = Retry(self._client.patience, timeout)
+        retry = self._client._retry(timeout)
         request = export.request()  # the pages of a list need the same request, although the model may find tools meanwhile
         pages = [await self._client._request(send, request, retry)]
         if pages[0].not_modified:
@@ -313,7 +320,7 @@ class Turn:
         return await self._read(self._client.frames(self._client.calls.GetTurn, request, timeout=timeout), None)
 
     async def cancel(self, reason: str = "", *, timeout: float | None = None) -> None:
-        retry = Retry(self._client.patience, timeout)
+        retry = self._client._retry(timeout)
         if not self.batch_id:
             await self.get(timeout=retry.left())
         await self._client._request(self._client.calls.CancelCalls, pb.CancelCallsRequest(batch_id=self.batch_id, reason=reason), retry)

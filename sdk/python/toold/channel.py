@@ -3,10 +3,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Union
 from urllib.parse import urlsplit
 
 import grpc
+
+# A token, or a function that returns the token for each request. The function is for tokens that expire.
+Token = Union[str, Callable[[], str]]
 
 OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", 64 << 20),
@@ -16,7 +20,7 @@ OPTIONS: list[tuple[str, int]] = [
 ]
 
 
-def connect(address: str, credentials: grpc.ChannelCredentials | None = None, token: str = "", module: Any = grpc) -> Any:
+def connect(address: str, credentials: grpc.ChannelCredentials | None = None, token: Token = "", module: Any = grpc) -> Any:
     """Returns a channel of `module` (grpc or grpc.aio) to host:port, the path of a socket (also as unix:/path), or an http:// or https:// URL.
 
     `credentials` are grpc.ssl_channel_credentials(...). None means no TLS, except for https://, which then uses grpc's default
@@ -62,5 +66,6 @@ def _local(target: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-def metadata(token: str) -> list[tuple[str, str]]:
+def metadata(token: Token) -> list[tuple[str, str]]:
+    token = token() if callable(token) else token
     return [("authorization", "Bearer " + token.strip())] if token else []

@@ -16,6 +16,7 @@ import grpc
 from . import aio
 from ._rpc import Blocking, iterate, run as run_now
 from .aio import DigestMismatch as DigestMismatch
+from .channel import Token
 from .turns import Provider, TurnResult
 from .v1 import batch_pb2 as batches
 from .v1 import call_pb2 as calls
@@ -29,14 +30,19 @@ class Client:
     """A connection to a daemon. Several threads may use it. The generated stubs are `calls`, `tools` and `documents`; send their requests with
     `request`, or pass `metadata` to their methods."""
 
-    def __init__(self, address: str = "127.0.0.1:7130", token: str = "", *, credentials: grpc.ChannelCredentials | None = None,
+    def __init__(self, address: str = "127.0.0.1:7130", token: Token = "", *, credentials: grpc.ChannelCredentials | None = None,
                  patience: float = 60.0) -> None:
-        """`patience` is how many seconds requests and streams try to reach the daemon before they raise an error. For `address` and
+        """`token` may be a function that returns the token for each request. A request or stream that ends because its token expired is then
+        sent again with the next token. `patience` is how many seconds requests and streams try to reach the daemon before they raise an error. For `address` and
         `credentials`, see toold.channel.connect."""
         self._inner = aio.Client(address, token, credentials=credentials, patience=patience, module=grpc, transport=Blocking())
-        self.channel, self.metadata = self._inner.channel, self._inner.metadata
+        self.channel = self._inner.channel
         self.calls, self.tools, self.documents = self._inner.calls, self._inner.tools, self._inner.documents
         self.spec, self.verify = self._inner.spec, self._inner.verify
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]:
+        return self._inner.metadata
 
     def close(self) -> None:
         self.channel.close()
