@@ -101,6 +101,11 @@ func (d *inboxDaemon) Changed(ctx context.Context) error {
 	}
 }
 
+func (d *inboxDaemon) Claim(ctx context.Context, call *tooldv1.Call) error {
+	_, err := d.c.calls.ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: call.GetSuspension().GetSuspensionId()})
+	return plainError(err)
+}
+
 func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *tooldv1.Decision, taken func()) (string, error) {
 	id, err := uuid.NewV7() // created once, so that a repeat after a broken connection is the same decision
 	if err != nil {

@@ -69,6 +69,9 @@ func TestInbox(t *testing.T) {
 	x := s.terminal(t, 80, 24, []string{"EDITOR=sed -i s/third/3rd/"}, "inbox")
 	x.expect("toold inbox  10 wait", "▸ approval  write", "one.txt", "first", "a approve", "e edit", "d decline", "q quit")
 
+	x.press("c")
+	x.expect("write: you look at it; others see that", "(local looks at it)")
+
 	x.press("a")
 	x.expect("Approve", "y yes")
 	x.press("y")

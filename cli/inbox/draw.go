@@ -302,6 +302,7 @@ a               approve what is shown, or answer a question; it is asked again,
                 and a number keeps the yes for calls like it
 e               edit the arguments, or the answer, in $EDITOR; then it is asked
 d               decline; the model reads your reason
+c               claim it for 5 minutes: others see that you look at it
 r               look again now           q, ctrl-c   leave
 
 An approval counts for exactly what is shown. When somebody else is first, or

@@ -24,6 +24,8 @@ type Daemon interface {
 	Waiting(ctx context.Context) (calls []*tooldv1.Call, more bool, err error)
 	// Changed returns when the list of suspended calls may have changed, or after a while.
 	Changed(ctx context.Context) error
+	// Claim says that the user looks at a call, so that others see it. A repeated claim extends the time.
+	Claim(ctx context.Context, c *tooldv1.Call) error
 	// Decide sends a decision about a call and calls taken when the daemon has accepted it. outcome describes how the call continued.
 	Decide(ctx context.Context, c *tooldv1.Call, d *tooldv1.Decision, taken func()) (outcome string, err error)
 }
@@ -131,6 +133,8 @@ func (s *session) obey(w request) (leave bool, err error) {
 		return false, s.edit()
 	case decide:
 		s.decide()
+	case claim:
+		s.claim()
 	}
 	return false, nil
 }
@@ -197,9 +201,10 @@ func (s *session) decide() {
 		d.Result = result
 	}
 	e.sent = true
-	what := show.Line(e.call.GetTool())
+	c := e.call // The list may replace e.call meanwhile.
+	what := show.Line(c.GetTool())
 	s.others.Go(func() {
-		outcome, err := s.cfg.Daemon.Decide(s.ctx, e.call, d, func() {
+		outcome, err := s.cfg.Daemon.Decide(s.ctx, c, d, func() {
 			s.post(func() {
 				m.answered(e, d)
 				m.say(what+": "+taken(d), false)
@@ -212,6 +217,21 @@ func (s *session) decide() {
 			} else {
 				m.say(what+": "+outcome, false)
 			}
+			s.lookAgain()
+		})
+	})
+}
+
+// claim says in the background that the user looks at the chosen ticket.
+func (s *session) claim() {
+	c := s.m.chosen().call
+	s.others.Go(func() {
+		text, alarm := show.Line(c.GetTool())+": you look at it; others see that", false
+		if err := s.cfg.Daemon.Claim(s.ctx, c); err != nil {
+			text, alarm = err.Error(), true
+		}
+		s.post(func() {
+			s.m.say(text, alarm)
 			s.lookAgain()
 		})
 	})

@@ -31,6 +31,7 @@ const (
 	refresh
 	edit   // open the arguments, or an answer, in an editor
 	decide // send model.decision for the chosen entry
+	claim  // say that the user looks at the chosen entry
 )
 
 // entry is one suspended call in the list.
@@ -211,6 +212,10 @@ func (m *model) command(k key) request {
 		return refresh
 	case "a", "e", "d":
 		return m.begin(k.text)
+	case "c":
+		if e := m.chosen(); e != nil && !e.gone {
+			return claim
+		}
 	}
 	return nothing
 }
