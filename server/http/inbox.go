@@ -55,6 +55,7 @@ func (in *inbox) serve(ctx context.Context) error {
 func (in *inbox) frame(ctx context.Context, f *tooldv1.Frame) error {
 	switch {
 	case f.GetHeartbeat() != nil || f.GetClosing() != nil:
+		f.Cursor = "" // events of the inbox have no ids
 		return in.out.frame(f)
 	case f.GetCaughtUp() != nil || f.GetGap() != nil:
 		return in.list(ctx)

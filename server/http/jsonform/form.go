@@ -120,7 +120,7 @@ func appendValue(dst, v []byte) []byte {
 	if v[0] != '"' || json.Unmarshal(v, &text) != nil {
 		return append(dst, v...)
 	}
-	if text = strings.TrimLeft(text, " \n\t\r"); text == "" || !strings.Contains("{[-0123456789tf", text[:1]) {
+	if text = strings.TrimLeft(text, " \n\t\r"); text == "" || strings.IndexByte("{[-0123456789tf", text[0]) < 0 {
 		return append(dst, v...)
 	}
 	if _, err := call.ParseJSON(text, len(text)); err != nil {

@@ -23,12 +23,10 @@ func (r *rewriter) space() {
 }
 
 // take copies the next byte, and moves to the token after it.
-func (r *rewriter) take() byte {
-	c := r.in[r.at]
-	r.out = append(r.out, c)
+func (r *rewriter) take() {
+	r.out = append(r.out, r.in[r.at])
 	r.at++
 	r.space()
-	return c
 }
 
 // next returns the first byte of the next token.
