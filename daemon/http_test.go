@@ -290,7 +290,7 @@ func TestT133Cookie(t *testing.T) {
 	}
 	own := strings.TrimPrefix(base, "http://")
 	p.kill()
-	p = s.start("--listen-http", strings.TrimPrefix(b.base, "http://"))
+	s.start("--listen-http", strings.TrimPrefix(b.base, "http://"))
 	for name, tt := range map[string]struct {
 		headers []string
 		want    int

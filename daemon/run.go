@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -87,21 +88,7 @@ func (d *daemon) run(ctx context.Context) error {
 		lines.Wait()
 		return errors.Join(err, d.close())
 	}
-	for _, lis := range d.listeners {
-		loops.Go(func() {
-			if err := d.server.Serve(lis); err != nil {
-				d.fail(err)
-			}
-		})
-	}
-	if d.web != nil {
-		loops.Go(func() {
-			if err := d.web.Serve(d.webAt); err != nil {
-				d.fail(err)
-			}
-		})
-	}
-	d.setReady(true)
+	d.serveClients(&loops)
 	if err := d.announce(); err != nil {
 		d.log.Warn("ready line not written", zap.Error(err))
 	}
@@ -119,6 +106,24 @@ func (d *daemon) run(ctx context.Context) error {
 		return d.abort(err)
 	}
 	return errors.Join(err, d.close())
+}
+
+// serveClients serves all listeners, and tells clients that the daemon is ready.
+func (d *daemon) serveClients(loops *sync.WaitGroup) {
+	serve := func(s interface{ Serve(net.Listener) error }, lis net.Listener) {
+		loops.Go(func() {
+			if err := s.Serve(lis); err != nil {
+				d.fail(err)
+			}
+		})
+	}
+	for _, lis := range d.listeners {
+		serve(d.server, lis)
+	}
+	if d.web != nil {
+		serve(d.web, d.webAt)
+	}
+	d.setReady(true)
 }
 
 // leave drains the daemon, stops its loops and waits for them. It takes at most the drain period and a little less than five seconds. If a
