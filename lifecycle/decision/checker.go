@@ -107,10 +107,14 @@ func (k *Checker) open(c *call.Call, round *call.Round) (*call.Suspension, error
 		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(s.ExpiresAt))
 	case open == nil || open.ID != s.ID:
 		return nil, Decided(round, c)
-	case !k.Now().Before(s.ExpiresAt):
+	}
+	if err := k.Refusal(c); err != nil {
+		return nil, err
+	}
+	if !k.Now().Before(s.ExpiresAt) {
 		return nil, Expired(s)
 	}
-	return s, k.Refusal(c)
+	return s, nil
 }
 
 // Expired returns the refusal of an answer that comes too late.
