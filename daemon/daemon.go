@@ -250,7 +250,7 @@ func (d *daemon) openAuth(ctx context.Context) (err error) {
 	d.auth.SetSessionTime(d.cfg.Auth.Session)
 	stored, err := wire.StoredCredentials(ctx, d.store)
 	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
-		d.log.Error("some tokens and sessions cannot be read, so they are not valid", zap.Error(err))
+		d.log.Error("some tokens and sessions cannot be read or removed, so they are not valid", zap.Error(err))
 	}
 	return nil
 }

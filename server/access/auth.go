@@ -52,7 +52,7 @@ type Identity struct {
 	granted Roles
 
 	readOnly bool            // may call only methods that change nothing
-	source   string          // names the credential in those that it creates; empty for a token that an issuer signed
+	source   string          // names the credential, or the issuer that signed it, in the credentials that it creates
 	revoked  context.Context //nolint:containedctx // ends when the credential is revoked; nil for a credential that is never revoked
 }
 

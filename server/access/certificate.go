@@ -30,8 +30,13 @@ type certificateRule struct {
 	id     Identity
 }
 
-// maxName bounds the name in a certificate, in bytes, because it becomes a subject.
+// maxName bounds the name in a certificate, and the subject and namespace of a token, in bytes.
 const maxName = 256
+
+// printable reports whether records and terminals can show a text as it is.
+func printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+}
 
 // spiffeID matches SPIFFE ids with a path. The segments "." and ".." are refused separately.
 var spiffeID = regexp.MustCompile(`^spiffe://[a-z0-9._-]{1,255}(/[a-zA-Z0-9._-]+)+$`)
@@ -96,7 +101,7 @@ func certificateName(cert *x509.Certificate) (string, error) {
 		return "", errors.New("the subject of the client certificate is malformed")
 	}
 	text := name.String()
-	if text == "" || len(text) > maxName || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if text == "" || len(text) > maxName || !printable(text) {
 		return "", fmt.Errorf("the client certificate has no subject of at most %d printable bytes", maxName)
 	}
 	return text, nil

@@ -20,11 +20,14 @@ type TokenVerifier interface {
 	Verify(ctx context.Context, token string) (tool.Principal, time.Time, error)
 	// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
 	MayGrant(namespace string, who *tool.Approvers) bool
+	// Sources returns, by the name of each issuer, a text that changes with the rights that its tokens give.
+	Sources() map[string]string
 }
 
 // An External authenticates principals that the daemon does not know by name: those of issuers and of client certificates.
 type External struct {
-	tokens       TokenVerifier // may be nil
+	tokens       TokenVerifier     // may be nil
+	issuers      map[string]string // source of each issuer, by its name
 	certificates []certificateRule
 
 	replaced context.Context //nolint:containedctx // ends when another External replaces this one
@@ -50,6 +53,9 @@ const (
 func NewExternal(tokens TokenVerifier, rules []CertificateRule) (*External, error) {
 	e := &External{tokens: tokens, verified: map[[sha256.Size]byte]verified{}}
 	e.replaced, e.replace = context.WithCancelCause(context.Background())
+	if tokens != nil {
+		e.issuers = tokens.Sources()
+	}
 	for i := range rules {
 		r, err := newCertificateRule(rules[i])
 		if err != nil {
@@ -61,8 +67,8 @@ func NewExternal(tokens TokenVerifier, rules []CertificateRule) (*External, erro
 }
 
 // SetExternal replaces the way to authenticate principals that the daemon does not know by name. It ends the streams of principals that the
-// old one authenticated: each client sends its request again and gets the rights that it has now. Credentials end that a certificate created
-// whose entry was removed or changed.
+// old one authenticated: each client sends its request again and gets the rights that it has now. It revokes the credentials that were created
+// with a token or a certificate whose issuer or entry was removed or changed.
 func (a *Auth) SetExternal(e *External) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -74,10 +80,13 @@ func (a *Auth) SetExternal(e *External) {
 	_ = a.publish(context.Background(), slices.Collect(a.tokens.Load().all())) // Ignore the error: a credential that stays stored is left out at the next start.
 }
 
-// sources returns the sources of the certificates.
+// sources returns the sources of the issuers and the certificates.
 func (e *External) sources() map[string]bool {
 	all := map[string]bool{}
 	if e != nil {
+		for _, source := range e.issuers {
+			all[source] = true
+		}
 		for i := range e.certificates {
 			all[e.certificates[i].id.source] = true
 		}
@@ -96,7 +105,7 @@ func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.S
 	known := e.verified[hash]
 	e.mu.RUnlock()
 	if now.Before(known.again) {
-		return known.id, nil
+		return known.id, known.id.Ended()
 	}
 	p, expires, err := e.tokens.Verify(ctx, text)
 	if err != nil {
@@ -106,7 +115,8 @@ func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.S
 	if err != nil {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_ADMITTED", "%q: %v", p.Subject, err)
 	}
-	id.Expires, id.revoked = expires, e.replaced
+	issuer, _, _ := strings.Cut(p.Subject, ":")
+	id.Expires, id.revoked, id.source = expires, e.replaced, e.issuers[issuer]
 	again := now.Add(verifyAgain)
 	if expires.Before(again) {
 		again = expires
@@ -120,7 +130,7 @@ func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.S
 		delete(e.verified, old)
 	}
 	e.verified[hash] = verified{&id, again}
-	return &id, nil
+	return &id, id.Ended() // e may have been replaced meanwhile
 }
 
 // identifyCertificate returns the identity of a client certificate. It returns nil when the daemon maps no certificates.

@@ -149,19 +149,27 @@ func TestTokenBeforeCertificate(t *testing.T) {
 	refused(t, "a wrong token", err, "TOKEN_INVALID")
 }
 
-// An issuerOf accepts the tokens "<subject>.x.<padding>" for a minute, and counts how often it is asked.
+// An issuerOf accepts the tokens "<subject>.x.<padding>" for 20 minutes, and counts how often it is asked.
 type issuerOf struct {
-	roles []string
-	asked int
+	roles  []string
+	asked  int
+	during func() // called during each verification, unless it is nil
 }
 
 func (i *issuerOf) Verify(_ context.Context, text string) (tool.Principal, time.Time, error) {
 	i.asked++
+	if i.during != nil {
+		i.during()
+	}
 	subject, _, _ := strings.Cut(text, ".")
 	if subject == "eve" {
 		return tool.Principal{}, time.Time{}, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "no")
 	}
 	return tool.Principal{Namespace: "default", Subject: subject, Roles: i.roles}, time.Now().Add(20 * time.Minute), nil
+}
+
+func (i *issuerOf) Sources() map[string]string {
+	return map[string]string{"corp": "issuer:corp:" + strings.Join(i.roles, " ")}
 }
 
 func (i *issuerOf) MayGrant(namespace string, who *tool.Approvers) bool {
@@ -225,6 +233,54 @@ func TestVerifiedTokens(t *testing.T) {
 			t.Errorf("the stream lasted %v", lasted)
 		}
 	})
+}
+
+// TestT137CreatedByIssuer (T137) checks that a token that somebody created with a token of an issuer ends when the rights of the issuer change or
+// the issuer is removed, also when the daemon does not run.
+func TestT137CreatedByIssuer(t *testing.T) {
+	s := newShelf()
+	signed := access.Credential{Authorization: []string{"Bearer corp:alice.x." + strings.Repeat("y", 20)}}
+	a := start(t, s)
+	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
+	create := func() string {
+		t.Helper()
+		alice, err := a.Identify(t.Context(), signed)
+		must(t, err)
+		text, _, err := a.Create(t.Context(), alice, grant("operator"))
+		must(t, err)
+		return text
+	}
+	gone := func(what, text string) {
+		t.Helper()
+		_, err := a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + text}})
+		refused(t, what, err, "TOKEN_INVALID")
+		if n := len(s.all()); n != 0 {
+			t.Errorf("%s: %d credentials are still stored", what, n)
+		}
+	}
+	first := create()
+	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
+	as(t, a, first)
+	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"caller"}}))
+	gone("other roles", first)
+	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
+	second := create()
+	a.SetExternal(newExternal(t, nil))
+	gone("no issuer", second)
+	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
+	third := create()
+	a = start(t, s) // without the issuer
+	gone("no issuer after a restart", third)
+}
+
+// TestReplacedDuringVerification checks that a token is refused when a reload replaces its issuer while the token is verified.
+func TestReplacedDuringVerification(t *testing.T) {
+	a := start(t, newShelf())
+	v := &issuerOf{roles: []string{"caller"}}
+	v.during = func() { a.SetExternal(newExternal(t, nil)) }
+	a.SetExternal(newExternal(t, v))
+	_, err := a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer corp:alice.x." + strings.Repeat("y", 20)}})
+	refused(t, "the issuer is removed", err, "ACCESS_CHANGED")
 }
 
 // CanApprove counts issuers and open rules as any number of people, and a rule with a fixed subject as one.

@@ -7,11 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
@@ -36,8 +36,8 @@ type Stored struct {
 	Principal tool.Principal `json:"principal"`
 	ReadOnly  bool           `json:"read_only,omitempty"`
 	Creator   string         `json:"creator"` // subject
-	// Parent names the credential that created this one, which ends with it. It is empty for a token that an issuer signed.
-	Parent  string    `json:"parent,omitempty"`
+	// Parent names the credential that created this one, or the issuer that signed it. This credential ends with its parent.
+	Parent  string    `json:"parent"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
 	// Until is when the credential that created a login link expires. The session must not last longer. Zero means never.
@@ -104,7 +104,8 @@ func (s *Stored) parse() (*token, error) {
 }
 
 // Keep makes the credentials that a store has valid, and keeps later ones there. Call it once, before the first request. It leaves out
-// expired credentials and those whose creator is no longer valid. The error names credentials that cannot be read; all others are valid.
+// expired credentials. It removes those whose creator is no longer valid, so that they do not return when their creator does. The error names
+// credentials that cannot be read; all others are valid.
 func (a *Auth) Keep(store Store, stored []Stored) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -120,12 +121,11 @@ func (a *Auth) Keep(store Store, stored []Stored) error {
 			next = append(next, t)
 		}
 	}
-	next, _ = a.withoutOrphans(next)
-	a.tokens.Store(newTokens(next))
+	err := a.publish(context.Background(), next)
 	if broken != nil {
-		return fmt.Errorf("stored credentials that cannot be read: %s", strings.Join(broken, "; "))
+		err = errors.Join(err, fmt.Errorf("stored credentials that cannot be read: %s", strings.Join(broken, "; ")))
 	}
-	return nil
+	return err
 }
 
 // A Grant is a request for a token.
@@ -158,14 +158,16 @@ func (a *Auth) Create(ctx context.Context, by *Identity, g Grant) (text string, 
 func (g *Grant) check() error {
 	_, err := rolesOf(g.Roles)
 	switch left := time.Until(g.Expires); {
-	case g.Name == "" || len(g.Name) > maxTokenName || strings.ContainsFunc(g.Name, unicode.IsControl):
-		return call.InvalidField("name", "is required: 1 to %d characters that say what the token is for", maxTokenName)
+	case g.Name == "" || len(g.Name) > maxTokenName || !printable(g.Name):
+		return call.InvalidField("name", "is required: at most %d bytes of printable characters that say what the token is for", maxTokenName)
 	case err != nil:
 		return call.InvalidField("roles", "%v", err)
 	case len(g.Roles) == 0:
 		return call.InvalidField("roles", "are required")
-	case g.Subject == reservedSubject || len(g.Subject) > 256 || strings.ContainsFunc(g.Subject, unicode.IsControl):
-		return call.InvalidField("subject", "must be at most 256 characters, and not %q", reservedSubject)
+	case g.Subject == reservedSubject || len(g.Subject) > maxName || !printable(g.Subject):
+		return call.InvalidField("subject", "must be at most %d bytes of printable characters, and not %q", maxName, reservedSubject)
+	case len(g.Namespace) > maxName || !printable(g.Namespace):
+		return call.InvalidField("namespace", "must be at most %d bytes of printable characters", maxName)
 	case left <= 0 || left > MaxLifetime:
 		return call.InvalidField("expires_at", "must be in the future and at most %d days away", MaxLifetime/(24*time.Hour))
 	}
@@ -266,6 +268,9 @@ func (a *Auth) List(by *Identity, namespace string) ([]*Stored, error) {
 func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
+	if err := by.Ended(); err != nil { // Under the lock, so that of two credentials that revoke each other one remains.
+		return 0, err
+	}
 	all := slices.Collect(a.tokens.Load().all())
 	i := slices.IndexFunc(all, func(t *token) bool {
 		return t.stored != nil && t.stored.ID == id && by.Oversees(t.id.Namespace) && t.id.expired() == nil

@@ -133,6 +133,11 @@ func TestT137GrantBeyondCreator(t *testing.T) {
 		{"an admin, another namespace and subject", "root", with(grant("operator"), func(g *access.Grant) { g.Namespace, g.Subject = "b", "oscar" }), ""},
 		{"an admin, a role that it does not have", "root", grant("approver"), "GRANT_EXCEEDED"},
 		{"the daemon itself", "root", with(grant("caller"), func(g *access.Grant) { g.Subject = "toold" }), "INVALID_ARGUMENT"},
+		{"a name that reverses the text after it", "olga", with(grant("caller"), func(g *access.Grant) { g.Name = "ci\u202e" }), "INVALID_ARGUMENT"},
+		{"a subject with a control character", "root", with(grant("caller"), func(g *access.Grant) { g.Subject = "olga\n" }), "INVALID_ARGUMENT"},
+		{"a subject with an invisible character", "root", with(grant("caller"), func(g *access.Grant) { g.Subject = "toold\u200b" }), "INVALID_ARGUMENT"},
+		{"a namespace with an escape sequence", "root", with(grant("caller"), func(g *access.Grant) { g.Namespace = "b\x1b[2J" }), "INVALID_ARGUMENT"},
+		{"a long namespace", "root", with(grant("caller"), func(g *access.Grant) { g.Namespace = strings.Repeat("b", 257) }), "INVALID_ARGUMENT"},
 		{"no name", "olga", with(grant("caller"), func(g *access.Grant) { g.Name = "" }), "INVALID_ARGUMENT"},
 		{"no role", "olga", grant(), "INVALID_ARGUMENT"},
 		{"an unknown role", "olga", grant("root"), "INVALID_ARGUMENT"},
@@ -199,6 +204,8 @@ func TestT137GrandchildrenEndToo(t *testing.T) {
 		wantReason(t, err, "TOKEN_INVALID")
 	}
 	_, _, err = a.Create(t.Context(), late, grant("caller")) // a request that was under way when its token was revoked
+	wantReason(t, err, "TOKEN_REVOKED")
+	_, err = a.Revoke(t.Context(), late, s.all()[0].ID)
 	wantReason(t, err, "TOKEN_REVOKED")
 
 	as(t, a, byRoot)
@@ -426,17 +433,43 @@ func TestStoredBound(t *testing.T) {
 func TestStoredBoundOfNamespace(t *testing.T) {
 	s := newShelf()
 	p := tool.Principal{Namespace: "b", Subject: "olga", Roles: []string{"caller"}}
-	for i := range access.MaxStored - 1 {
-		id := fmt.Sprint("cred-", i)
-		s.kept[id] = access.Stored{ID: id, Kind: access.KindToken, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(id))), Principal: p, Expires: s.temp}
-	}
 	a := start(t, s)
-	_, _, err := a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
+	_, first, err := a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
+	must(t, err)
+	parent := first.Parent
+	for i := range access.MaxStored - 2 { // Each is the child of the one before. A change must not take a time that grows with the square of the length.
+		id := fmt.Sprint("cred-", i)
+		s.kept[id] = access.Stored{ID: id, Kind: access.KindToken, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(id))), Principal: p, Parent: parent, Expires: s.temp}
+		parent = id
+	}
+	a = start(t, s)
+	_, _, err = a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
 	must(t, err)
 	_, _, err = a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
 	wantReason(t, err, "TOO_MANY_TOKENS")
 	_, _, err = a.Create(t.Context(), as(t, a, textOf("root")), grant("caller"))
 	must(t, err)
+	began := time.Now()
+	n, err := a.Revoke(t.Context(), as(t, a, textOf("olga")), "cred-0")
+	must(t, err)
+	if took := time.Since(began); n != access.MaxStored-2 || took > 5*time.Second {
+		t.Errorf("%d credentials ended after %v", n, took)
+	}
+}
+
+// TestOrphansStayAway checks that a credential whose creator was removed while the daemon did not run does not return with its creator.
+func TestOrphansStayAway(t *testing.T) {
+	s := newShelf()
+	a := start(t, s)
+	text, _, err := a.Create(t.Context(), as(t, a, textOf("temp")), grant("operator"))
+	must(t, err)
+	expires := s.temp
+	s.temp = expires.Add(time.Second) // another credential
+	start(t, s)
+	s.temp = expires
+	a = start(t, s)
+	_, err = a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + text}})
+	wantReason(t, err, "TOKEN_INVALID")
 }
 
 // TestCreatedByCertificateOrPeer checks that a token ends with the entry of the certificate that created it, and that one of a local user

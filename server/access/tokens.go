@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/toold-dev/toold/call"
@@ -162,25 +163,29 @@ func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
 
 // withoutOrphans separates the stored credentials whose creator is no longer valid from all others.
 func (a *Auth) withoutOrphans(list []*token) (left, orphans []*token) {
-	for {
-		sources := a.external.Load().sources()
-		for _, id := range a.peers {
-			sources[id.source] = true
-		}
-		for _, t := range list {
+	sources, children := a.external.Load().sources(), map[string][]*token{}
+	for _, id := range a.peers {
+		sources[id.source] = true
+	}
+	for _, t := range list {
+		if t.stored != nil {
+			children[t.stored.Parent] = append(children[t.stored.Parent], t)
+		} else {
+			left = append(left, t)
 			sources[t.id.source] = true
 		}
-		left = nil
-		for _, t := range list {
-			if t.stored != nil && t.stored.Parent != "" && !sources[t.stored.Parent] {
-				orphans = append(orphans, t)
-			} else {
-				left = append(left, t)
-			}
-		}
-		if len(left) == len(list) {
-			return left, orphans
-		}
-		list = left
 	}
+	for next := slices.Collect(maps.Keys(sources)); len(next) > 0; {
+		last := len(next) - 1
+		source := next[last]
+		next = next[:last]
+		for _, t := range children[source] {
+			left, next = append(left, t), append(next, t.id.source)
+		}
+		delete(children, source)
+	}
+	for _, some := range children {
+		orphans = append(orphans, some...)
+	}
+	return left, orphans
 }

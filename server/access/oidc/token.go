@@ -75,12 +75,12 @@ func (c claims) texts(name string) (texts []string) {
 
 // time returns a claim that is a time in seconds since 1970. It is zero when the claim is missing.
 func (c claims) time(name string) (time.Time, error) {
-	const year10000 = 253402300800
+	const year9999 = 253370764800 // the next year has no form in JSON, not even with the skew of clocks
 	if c[name] == nil {
 		return time.Time{}, nil
 	}
 	var seconds float64
-	if err := json.Unmarshal(c[name], &seconds); err != nil || seconds < 0 || seconds >= year10000 {
+	if err := json.Unmarshal(c[name], &seconds); err != nil || seconds < 0 || seconds >= year9999 {
 		return time.Time{}, fmt.Errorf("its claim %s is not a time in seconds since 1970", name)
 	}
 	whole, part := math.Modf(seconds)

@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
@@ -72,6 +73,16 @@ type Verifier struct {
 type issuer struct {
 	Issuer
 	keys *keys
+}
+
+// Sources returns, by the name of each issuer, a text that changes with the rights that its tokens give.
+func (v *Verifier) Sources() map[string]string {
+	all := map[string]string{}
+	for _, i := range v.issuers {
+		rights := fmt.Sprintf("%q %q %q %q %q %q %q %q", i.URL, i.Audiences, i.Namespace, i.NamespaceClaim, i.Namespaces, i.Roles, i.GroupsClaim, i.Groups)
+		all[i.Name] = fmt.Sprintf("issuer:%s:%x", i.Name, sha256.Sum256([]byte(rights)))
+	}
+	return all
 }
 
 // New returns a verifier. It contacts no issuer. It returns an error when a URL is not https, or when a key set has no usable key.

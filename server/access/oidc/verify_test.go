@@ -89,6 +89,7 @@ func TestT55ForgedTokens(t *testing.T) {
 		{"expired", signed(map[string]any{"exp": time.Now().Add(-oidc.Skew - time.Second).Unix()}), expired},
 		{"no expiry", signed(map[string]any{"exp": nil}), invalid},
 		{"expiry is a text", signed(map[string]any{"exp": "never"}), invalid},
+		{"expiry in the last minute of the calendar", signed(map[string]any{"exp": 253402300799}), invalid},
 		{"expiry beyond the calendar", signed(map[string]any{"exp": 1e300}), invalid},
 		{"not yet valid", signed(map[string]any{"nbf": time.Now().Add(2 * oidc.Skew).Unix()}), invalid},
 		{"issued in the future", signed(map[string]any{"iat": time.Now().Add(2 * oidc.Skew).Unix()}), invalid},
@@ -198,6 +199,32 @@ func TestNamespaceAndRolesFollowTheConfiguration(t *testing.T) {
 		}
 		if got := v.MayGrant(tt.namespace, &who); got != tt.want {
 			t.Errorf("MayGrant(%s, %s, %s) = %t", tt.namespace, tt.role, tt.group, got)
+		}
+	}
+}
+
+// TestSources checks that the source of an issuer changes with the rights that its tokens give, and not with its keys.
+func TestSources(t *testing.T) {
+	i := newIssuer(t)
+	source := func(change func(*oidc.Issuer)) string {
+		c := i.config("corp")
+		change(&c)
+		return newVerifier(t, c).Sources()["corp"]
+	}
+	same := source(func(*oidc.Issuer) {})
+	keys, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: rsaKey().Public(), KeyID: "a"}}})
+	must(t, err)
+	if got := source(func(c *oidc.Issuer) { c.Keys = keys }); got != same || same == "" {
+		t.Errorf("with other keys, the source is %q and not %q", got, same)
+	}
+	for what, change := range map[string]func(*oidc.Issuer){
+		"URL": func(c *oidc.Issuer) { c.URL += "/x" }, "audience": func(c *oidc.Issuer) { c.Audiences = c.Audiences[:1] },
+		"namespace": func(c *oidc.Issuer) { c.Namespace = "other" }, "claim": func(c *oidc.Issuer) { c.NamespaceClaim = "x" },
+		"namespaces": func(c *oidc.Issuer) { c.Namespaces = []string{"x"} }, "roles": func(c *oidc.Issuer) { c.Roles = nil },
+		"claim of groups": func(c *oidc.Issuer) { c.GroupsClaim = "x" }, "roles of a group": func(c *oidc.Issuer) { c.Groups[0].Roles = c.Groups[0].Roles[:1] },
+	} {
+		if source(change) == same {
+			t.Errorf("the source does not depend on the %s", what)
 		}
 	}
 }
