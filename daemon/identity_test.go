@@ -407,6 +407,7 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 		strings.Replace(issuer, "roles: [caller]", "", 1) + "}]}":                      "set roles, groups or both",
 		strings.Replace(issuer, "https", "http", 1) + "}]}":                            "is not https",
 		strings.Replace(issuer, "name: a", "name: 'a:b'", 1) + "}]}":                   "is not a name",
+		strings.Replace(issuer, "name: a", "name: spiffe", 1) + "}]}":                  "could equal those of client certificates",
 		strings.Replace(issuer, "namespace: default", "namespace_claim: c", 1) + "}]}": "list the namespaces",
 		issuer + ", keys: /no/keys.json}]}":                                            "no such file",
 		issuer + ", groups: [{group: g, roles: [root]}]}]}":                            `"root" is not one of`,

@@ -55,6 +55,9 @@ func (i *Issuer) Check() (wrong setting.Problems) {
 	case slices.Contains(i.Namespaces, ""):
 		wrong.Add("namespaces", "the name of a namespace is empty")
 	}
+	if i.Name == "spiffe" {
+		wrong.Add("name", "%q is not allowed: the subjects of the issuer could equal those of client certificates", i.Name)
+	}
 	if slices.Contains(i.Audiences, "") {
 		wrong.Add("audiences", "an audience is empty")
 	}
