@@ -60,6 +60,7 @@ func (d *daemon) announce() error {
 }
 
 func (d *daemon) welcome(r *Ready) string {
+	token := "\"authorization: Bearer $(cat " + cli.ShellWord(r.TokenFile) + ")\""
 	command := d.options.program + " --data " + cli.ShellWord(d.cfg.Data)
 	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
 	if r.TCP != "" {
@@ -77,10 +78,10 @@ func (d *daemon) welcome(r *Ready) string {
 	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
 	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
 	if r.TCP != "" && !r.TLS {
-		text += "  grpcurl -plaintext -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" " + r.TCP + " list\n"
+		text += "  grpcurl -plaintext -H " + token + " " + r.TCP + " list\n"
 	}
 	if r.HTTP != "" {
-		text += "  curl -H \"authorization: Bearer $(cat " + r.TokenFile + ")\" --json '" + curlBody + "' " + r.HTTP + tooldv1.CallService_CallTool_FullMethodName + "\n"
+		text += "  curl -H " + token + " --json '" + curlBody + "' " + r.HTTP + tooldv1.CallService_CallTool_FullMethodName + "\n"
 	}
 	return text + "Ctrl-C ends it.\n"
 }

@@ -415,17 +415,25 @@ func (d *daemon) listen(ctx context.Context) error {
 	return nil
 }
 
-// listenHTTP opens the listener of HTTP. A standby does not open it, so that a load balancer sends it no requests.
-func (d *daemon) listenHTTP(ctx context.Context) (err error) {
-	if d.web == nil {
-		return nil
+// openHTTP opens the listener of HTTP, if one is configured.
+func (d *daemon) openHTTP(ctx context.Context) error {
+	if d.cfg.Listen.HTTP == "" || d.webAt != nil {
+		return nil // a daemon that was a standby has opened it
 	}
-	secure := d.cfg.TLS.Cert != ""
-	if d.webAt, err = grpcserver.ListenTCP(ctx, d.cfg.Listen.HTTP, secure); err != nil {
+	lis, err := grpcserver.ListenTCP(ctx, d.cfg.Listen.HTTP, d.cfg.TLS.Cert != "")
+	if err != nil {
 		return config.Errorf("%w", err)
 	}
-	d.onClose(func() error { _ = d.webAt.Close(); return nil }) // as for the other listeners
-	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: secure, Browser: d.browserURL()})
+	d.webAt = lis
+	d.onClose(func() error { _ = lis.Close(); return nil }) // as for the other listeners
+	return nil
+}
+
+func (d *daemon) listenHTTP(ctx context.Context) error {
+	if err := d.openHTTP(ctx); err != nil || d.webAt == nil {
+		return err
+	}
+	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: d.cfg.TLS.Cert != "", Browser: d.browserURL()})
 	return nil
 }
 

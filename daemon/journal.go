@@ -11,6 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	grpcserver "github.com/toold-dev/toold/server/grpc"
+	httpserver "github.com/toold-dev/toold/server/http"
+	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/postgres"
 	"github.com/toold-dev/toold/store/sqlite"
@@ -119,6 +121,9 @@ func (w *standby) begin(holder string) {
 	if err == nil {
 		err = w.d.listen(w.ctx)
 	}
+	if err == nil {
+		err = w.d.openHTTP(w.ctx)
+	}
 	if err != nil {
 		w.give(err)
 		return
@@ -126,6 +131,9 @@ func (w *standby) begin(holder string) {
 	w.server = grpcserver.NewStandby(w.d.tls.config())
 	for _, lis := range w.d.listeners {
 		w.server.Serve(lis)
+	}
+	if w.d.webAt != nil {
+		w.server.ServeWeb(w.d.webAt, httpserver.NewStandby(w.d.tls.config("h2", "http/1.1")))
 	}
 	if err := w.d.announceStandby(holder); err != nil {
 		w.d.log.Warn("standby line not written", zap.Error(err))
@@ -149,6 +157,7 @@ type standbyLine struct {
 	Holder  string `json:"holder"`
 	TCP     string `json:"tcp,omitempty"`
 	Unix    string `json:"unix,omitempty"`
+	HTTP    string `json:"http,omitempty"`
 	PID     int    `json:"pid"`
 }
 
@@ -160,6 +169,10 @@ func (d *daemon) announceStandby(holder string) error {
 		} else {
 			s.Unix = a.Address
 		}
+	}
+	if d.webAt != nil {
+		at := service.Address{Address: d.webAt.Addr().String(), TLS: d.cfg.TLS.Cert != ""}
+		s.HTTP = at.URL()
 	}
 	out := d.options.out
 	if f, ok := out.(*os.File); !ok || !isTerminal(f) {

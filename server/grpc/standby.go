@@ -2,31 +2,28 @@ package grpcserver
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/toold-dev/toold/server/service"
 )
 
-// A Standby is the server of a daemon that waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method
-// returns UNAVAILABLE. It leaves the listeners open, because the daemon serves on them later.
+// A Standby serves for a daemon that waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method returns
+// UNAVAILABLE. Stop leaves the listeners open, because the daemon serves on them next.
 type Standby struct {
 	tls *tls.Config
 
 	mu      sync.Mutex
-	servers []*grpc.Server
+	stops   []func()
+	lent    []deadlined
 	serving sync.WaitGroup
 }
 
@@ -45,56 +42,53 @@ func (s *Standby) Serve(lis net.Listener) {
 	}
 	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(refuseStandby), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(service.MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
 	grpc_health_v1.RegisterHealthServer(srv, states)
+	s.lend(lis, srv.Serve, srv.Stop)
+}
+
+// ServeWeb serves HTTP on a listener until Stop.
+func (s *Standby) ServeWeb(lis net.Listener, srv *http.Server) {
+	serve := srv.Serve
+	if srv.TLSConfig != nil {
+		serve = func(lis net.Listener) error { return srv.ServeTLS(lis, "", "") }
+	}
+	s.lend(lis, serve, func() { _ = srv.Close() }) // nothing can be done about a connection that does not close
+}
+
+func (s *Standby) lend(lis net.Listener, serve func(net.Listener) error, stop func()) {
+	lent := deadlined{lis}
 	s.mu.Lock()
-	s.servers = append(s.servers, srv)
+	s.stops = append(s.stops, stop)
+	s.lent = append(s.lent, lent)
 	s.mu.Unlock()
-	s.serving.Go(func() { _ = srv.Serve(&borrowed{Listener: lis}) }) // Ignore the error: the daemon uses the same listener next and will report it.
+	s.serving.Go(func() { _ = serve(lent) }) // Ignore the error: the daemon uses the same listener next and will report it.
 }
 
 // Stop closes all connections. The listeners stay open for the server.
 func (s *Standby) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, srv := range s.servers {
-		srv.Stop()
+	for _, stop := range s.stops {
+		stop()
 	}
 	s.serving.Wait()
-	s.servers = nil
-}
-
-func refuseStandby(any, grpc.ServerStream) error {
-	st, err := status.New(codes.Unavailable, "this daemon is on standby: another daemon owns the store").WithDetails(
-		&errdetails.ErrorInfo{Reason: "STANDBY", Domain: service.Domain}, &errdetails.RetryInfo{RetryDelay: durationpb.New(service.DefaultRetry)})
-	if err != nil {
-		return err
+	for _, lis := range s.lent {
+		_ = lis.acceptUntil(time.Time{}) // fails only for a listener that is closed, which the daemon will report
 	}
-	return st.Err()
+	s.stops, s.lent = nil, nil
 }
 
-// A borrowed listener stays open when its user calls Close.
-type borrowed struct {
-	net.Listener
-	once sync.Once
-}
+func refuseStandby(any, grpc.ServerStream) error { return service.StandbyError() }
 
-// deadlined is implemented by the listeners of the net package.
-type deadlined interface{ SetDeadline(time.Time) error }
+// A deadlined listener stays open when its user calls Close: only Accept ends, because its deadline has passed.
+type deadlined struct{ net.Listener }
 
-// Accept implements [net.Listener].
-func (l *borrowed) Accept() (net.Conn, error) {
-	conn, err := l.Listener.Accept()
-	if d, ok := l.Listener.(deadlined); ok && err != nil {
-		err = errors.Join(net.ErrClosed, d.SetDeadline(time.Time{}))
+// Close implements [net.Listener].
+func (l deadlined) Close() error { return l.acceptUntil(time.Unix(1, 0)) }
+
+// acceptUntil sets the deadline of Accept. The zero time means none.
+func (l deadlined) acceptUntil(t time.Time) error {
+	if d, ok := l.Listener.(interface{ SetDeadline(t time.Time) error }); ok {
+		return d.SetDeadline(t)
 	}
-	return conn, err
-}
-
-// Close implements [net.Listener]: it ends Accept and leaves the listener open.
-func (l *borrowed) Close() (err error) {
-	l.once.Do(func() {
-		if d, ok := l.Listener.(deadlined); ok {
-			err = d.SetDeadline(time.Unix(1, 0))
-		}
-	})
-	return err
+	return nil
 }

@@ -15,7 +15,7 @@ func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	s.registerAPI(mux)
 	s.registerLogin(mux)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", s.readiness)
 	mux.HandleFunc("GET /v1/ui/runs/{run}/stream", s.uiRun)
 	mux.HandleFunc("GET /v1/ui/threads/{thread}/stream", s.uiThread)
@@ -37,9 +37,15 @@ func (s *Server) routes() http.Handler {
 	return s.protect(s.withCredential(formFromQuery(mux)))
 }
 
-func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
+func alive(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
+
+func notReady(w http.ResponseWriter, _ *http.Request) {
+	answer(w, http.StatusServiceUnavailable, "not ready")
+}
+
+func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 	if !s.ready.Load() {
-		answer(w, http.StatusServiceUnavailable, "not ready")
+		notReady(w, r)
 		return
 	}
 	answer(w, http.StatusOK, "ready")

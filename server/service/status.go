@@ -79,6 +79,11 @@ func (s *Service) Status(method string, err error) error {
 		&errdetails.ErrorInfo{Reason: "INTERNAL", Domain: Domain, Metadata: map[string]string{"error_id": id}})
 }
 
+// StandbyError returns the status of all requests to a daemon that waits for a store that another daemon owns.
+func StandbyError() error {
+	return Refused(&call.Refusal{Kind: call.Unavailable, Reason: "STANDBY", Message: "this daemon is on standby: another daemon owns the store"})
+}
+
 // Refused returns the status of a refusal, with its reason, the invalid fields and the delay before a retry.
 func Refused(r *call.Refusal) error {
 	c := code(r.Kind)

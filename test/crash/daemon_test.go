@@ -192,7 +192,7 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			close(d.ready)
 		}
 		if told.Standby && !stood {
-			d.address, stood = told.TCP, true
+			d.address, d.http, stood = told.TCP, told.HTTP, true
 			close(d.stands)
 		}
 	}

@@ -3,7 +3,9 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -131,7 +133,7 @@ func restart(server *pgtest.Server, rng *rand.Rand) error {
 func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first *daemon, second *life, endless, gated *item)) {
 	t.Helper()
 	l.onPostgres(t)
-	l.serveWith = append(l.serveWith, "--failover-lease", "6s", "--failover-kill", "1s", "--failover-hold", "8s")
+	l.serveWith = append(l.serveWith, "--failover-lease", "6s", "--failover-kill", "1s", "--failover-hold", "8s", "--listen-http", "127.0.0.1:0")
 	first, err := l.start("")
 	must(t, err)
 	defer first.kill()
@@ -164,6 +166,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 	if served, err := second.awaitReady(); err != nil || !served {
 		t.Fatalf("the standby served = %t, %v\n%s", served, err, second.log)
 	}
+	wantHTTP(t, second, "/readyz", http.StatusOK)
 	if !second.log.tells("on standby") || !second.log.tells("was taken over") {
 		t.Errorf("the log of the standby does not say what it did:\n%s", second.log)
 	}
@@ -195,6 +198,24 @@ func wantStandby(t *testing.T, d *daemon) {
 	if code, reason, _ := refusal(err); code != codes.Unavailable || reason != "STANDBY" {
 		t.Errorf("a standby answers %v %s", code, reason)
 	}
+	wantHTTP(t, d, "/healthz", http.StatusOK) // otherwise Kubernetes would restart it
+	wantHTTP(t, d, "/readyz", http.StatusServiceUnavailable)
+	if body := wantHTTP(t, d, "/openapi.json", http.StatusServiceUnavailable); !strings.Contains(body, `"code":"unavailable"`) {
+		t.Errorf("a standby answers %s", body)
+	}
+}
+
+// wantHTTP checks the status of a response, and returns the body.
+func wantHTTP(t *testing.T, d *daemon, path string, want int) string {
+	t.Helper()
+	resp, err := http.Get(d.http + path) //nolint:noctx // on loopback
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != want {
+		t.Errorf("GET %s = %d %s, %v, want %d", path, resp.StatusCode, body, err, want)
+	}
+	return string(body)
 }
 
 // lookAfter checks that the new owner follows the recovery table and agrees with what the first daemon published.
