@@ -47,8 +47,11 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// readmeAddress is the address of the daemon of "make run". Tests replace it in the pages, because it may be in use.
-const readmeAddress = "127.0.0.1:7130"
+// These are the addresses of the daemon of "make run". Tests replace them in the pages, because they may be in use.
+const (
+	readmeAddress = "127.0.0.1:7130"
+	readmeHTTP    = "http://127.0.0.1:7131"
+)
 
 // A place is a directory that looks like the repository after "make run". It contains the binary, the files that the pages use and an empty
 // workspace. A daemon serves it.
@@ -56,6 +59,7 @@ type place struct {
 	dir     string
 	environ []string // of the blocks
 	address string
+	http    string
 	ended   chan error
 }
 
@@ -84,10 +88,10 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// serve starts the daemon with the arguments of "make run", except for the port.
+// serve starts the daemon with the arguments of "make run", except for the ports.
 func (p *place) serve(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(toold, "serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0")
+	cmd := exec.Command(toold, "serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
 	cmd.Dir, cmd.Env = p.dir, environment()
 	out, err := os.Create(filepath.Join(t.TempDir(), "ready"))
 	if err != nil {
@@ -115,10 +119,11 @@ func (p *place) serve(t *testing.T) {
 	for deadline := time.Now().Add(time.Minute); p.address == ""; time.Sleep(10 * time.Millisecond) {
 		text, err := os.ReadFile(out.Name())
 		var ready struct {
-			TCP string `json:"tcp"`
+			TCP  string `json:"tcp"`
+			HTTP string `json:"http"`
 		}
 		if err == nil && json.Unmarshal(text, &ready) == nil {
-			p.address = ready.TCP
+			p.address, p.http = ready.TCP, ready.HTTP
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("the daemon does not say where it serves")
@@ -149,7 +154,7 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	t.Helper()
 	const mark = "\x1e"
 	script := "set -euo pipefail\n" + strings.Join(blocks, "\nprintf '"+mark+"'\n")
-	script = strings.ReplaceAll(script, readmeAddress, p.address)
+	script = strings.NewReplacer(readmeAddress, p.address, readmeHTTP, p.http).Replace(script)
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)

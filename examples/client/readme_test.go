@@ -19,7 +19,7 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 	type want struct{ in, out string }
 	for page, wants := range map[string][]want{
 		readme:                      {{"bin/toold call grep", found}, {"bin/toold inbox", "workspace-was-here.txt"}},
-		tutorials + "first-call.md": {{"echo 'TODO", ""}, {"bin/toold call grep", found}, {"grpcurl", found}, {"go run ./examples/client", found}},
+		tutorials + "first-call.md": {{"echo 'TODO", ""}, {"bin/toold call grep", found}, {"curl", found}, {"grpcurl", found}, {"go run ./examples/client", found}},
 		tutorials + "approval.md":   {{"bin/toold inbox", "workspace-was-here.txt"}},
 		tutorials + "agent.md": {
 			{"go build", ""}, {"-recording", ""}, {"bin/agent", "water the plants"}, {"kill -9", ""}, {"bin/toold approve", "The plan is in plan.txt.\n"},
