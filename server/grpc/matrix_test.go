@@ -88,7 +88,7 @@ func checkAccess(t *testing.T, over endpoint, m protoreflect.MethodDescriptor, r
 // overHTTP serves HTTP for the world, and returns the base address and a client that uses HTTP/2.
 func (w *world) overHTTP() (base string, client *http.Client) {
 	w.t.Helper()
-	s, err := httpserver.New(httpserver.Config{Service: w.service})
+	s, err := httpserver.New(httpserver.Config{Service: w.service, Metrics: http.NotFoundHandler()})
 	must(w.t, err)
 	lis, err := grpcserver.ListenTCP(context.Background(), "127.0.0.1:0", false)
 	must(w.t, err)
