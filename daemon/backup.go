@@ -11,6 +11,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/cli"
 	"github.com/toold-dev/toold/cli/show"
+	"github.com/toold-dev/toold/daemon/wire"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/store/sqlite"
@@ -66,11 +67,14 @@ func restoreCommand(a *cli.App) *cobra.Command {
 		Short: "Make a store from a backup",
 		Long: `Copies the backup in SRC into the directory DATA, which must be missing or
 empty. A daemon that starts on it holds the unfinished calls, because they may
-have continued since the backup. "toold release" continues or ends them.`,
+have continued since the backup. "toold release" continues or ends them.
+
+The store has no created tokens and no browser sessions, because some may have
+been revoked since the backup.`,
 		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
 		Args:    cli.ExactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
-			copied, err := sqlite.Restore(c.Context(), args[0], args[1])
+			copied, err := sqlite.Restore(c.Context(), args[0], args[1], wire.CredentialKind)
 			if err != nil {
 				return err
 			}

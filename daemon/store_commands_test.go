@@ -60,6 +60,7 @@ func TestBackupRestoreRelease(t *testing.T) {
 		asking(t, p, id)
 	}
 	dir := filepath.Dir(s.data)
+	token := strings.TrimSpace(new(run).do(t, s.data, "token", "create", "ci", "--role", "caller").out)
 	saved := filepath.Join(s.data, "backups", "saved")
 	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
 	new(run).do(t, s.data, "backup", saved).says(t, cli.ExitConflict, "exists already and is not empty", "BACKUP_FAILED")
@@ -87,6 +88,9 @@ func TestBackupRestoreRelease(t *testing.T) {
 
 	s.data = restored
 	p = s.start()
+	if p.works(token) {
+		t.Error("the restored store has a token, which may have been revoked since the backup")
+	}
 	for _, wrong := range [][]string{{}, {"--all", "--run", "run-one"}, {"CALL", "--thread", "t"}} {
 		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).says(t, cli.ExitUsage, "release takes one of")
 	}

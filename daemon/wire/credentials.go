@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// credentialKind is the kind of the policies that hold stored credentials. The store removes them some time after they expire.
-const credentialKind = "credential"
+// CredentialKind is the kind of the policies that hold stored credentials. The store removes them some time after they expire.
+const CredentialKind = "credential"
 
 // A PolicyStore stores values that can be replaced and removed.
 type PolicyStore interface {
@@ -27,7 +27,7 @@ type credentials struct{ store PolicyStore }
 
 func (c credentials) put(s *access.Stored, text []byte) error {
 	// A change that has begun must not be given up, because a client cannot know whether it was stored.
-	err := c.store.PutPolicy(context.Background(), store.Policy{Namespace: s.Principal.Namespace, Kind: credentialKind, Key: s.ID, Expires: s.Expires, Value: text})
+	err := c.store.PutPolicy(context.Background(), store.Policy{Namespace: s.Principal.Namespace, Kind: CredentialKind, Key: s.ID, Expires: s.Expires, Value: text})
 	if err != nil {
 		return refusal.OfCall(err, s.ID)
 	}
@@ -48,7 +48,7 @@ func (c credentials) Remove(_ context.Context, s *access.Stored) error { return 
 func StoredCredentials(ctx context.Context, s PolicyStore) (found []access.Stored, err error) {
 	var broken []error
 	err = s.Policies(ctx, func(p store.Policy, err error) error {
-		if p.Kind != credentialKind {
+		if p.Kind != CredentialKind {
 			return nil
 		}
 		var c access.Stored

@@ -68,8 +68,8 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 }
 
 // Restore makes a store from a backup in the directory dest. A daemon that starts on it begins a new epoch and holds the unfinished calls.
-// The backup does not change.
-func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
+// The backup does not change. The store does not get the policies of the kinds in without.
+func Restore(ctx context.Context, src, dest string, without ...string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
 		return nil, fmt.Errorf("%s is not a backup but a store that is in use or was not closed: \"toold backup\" makes a backup", src)
@@ -79,7 +79,7 @@ func Restore(ctx context.Context, src, dest string) (*call.Backup, error) {
 		if _, err := copySynced(from, path); err != nil {
 			return nil, err
 		}
-		return complete(ctx, path, filepath.Join(src, "spool"), "restored", time.Now())
+		return complete(ctx, path, filepath.Join(src, "spool"), "restored", time.Now(), without...)
 	})
 }
 
@@ -120,8 +120,8 @@ func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call
 	return copied, syncDir(parent)
 }
 
-// complete checks a copied journal, marks it as a copy, and copies the output of its calls.
-func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *call.Backup, err error) {
+// complete checks a copied journal, marks it as a copy, removes the policies of some kinds, and copies the output of its calls.
+func complete(ctx context.Context, path, spool, mark string, now time.Time, without ...string) (_ *call.Backup, err error) {
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {
 		return nil, err
@@ -130,6 +130,11 @@ func complete(ctx context.Context, path, spool, mark string, now time.Time) (_ *
 	copied := &call.Backup{}
 	if err := markCopy(ctx, conn, mark, now, copied); err != nil {
 		return nil, mapError(err)
+	}
+	for _, kind := range without {
+		if err := exec(conn, "DELETE FROM policies WHERE kind = ?", kind); err != nil {
+			return nil, mapError(err)
+		}
 	}
 	if err := copySpool(ctx, conn, spool, filepath.Join(filepath.Dir(path), "spool"), copied); err != nil {
 		return nil, err
