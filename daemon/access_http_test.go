@@ -28,7 +28,7 @@ func (p *proc) create(req *tooldv1.CreateTokenRequest) (text, id string) {
 // forwarded has headers in which proxies and clusters pass a principal on. All of them name an admin.
 func forwarded() map[string]string {
 	return map[string]string{
-		"toold-principal": `{"namespace":"default","subject":"local","roles":["admin"]}`, "toold-principal-bin": "\x0a\x05local", "toold-subject": "local",
+		"toold-principal": `{"namespace":"default","subject":"local","roles":["admin"]}`, "toold-principal-bin": "CgVsb2NhbA", "toold-subject": "local",
 		"toold-namespace": "default", "toold-roles": "admin", "toold-owner": "node-1", "toold-identity": "local", "toold-credential": "local", "toold-uid": "0",
 		"x-toold-principal": "local", "x-forwarded-user": "local", "x-forwarded-email": "local", "x-forwarded-groups": "admin", "x-remote-user": "local",
 		"x-auth-request-user": "local", "x-forwarded-client-cert": "By=toold;URI=spiffe://prod.example/local", "x-client-cert": "CN=local", "x-spiffe-id": "spiffe://prod.example/local",
