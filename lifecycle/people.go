@@ -18,7 +18,7 @@ func (e *Engine) Rights(ctx context.Context, p tool.Principal, suspensionID stri
 	}
 	defer e.drain.Leave()
 	l, err := e.decisions.acquire(ctx, p.Namespace, &call.ResumeRequest{SuspensionID: suspensionID})
-	if r, refused := errors.AsType[*call.Refusal](err); refused && r.Kind == call.NotFound {
+	if _, refused := errors.AsType[*call.Refusal](err); refused { // such as a damaged record: the other suspensions of a request still have their rights
 		return call.NoRights(suspensionID, err), nil
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package lifecycle_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/lifecycle"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/memory"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -164,4 +168,31 @@ func ticketBefore(w *world, c *call.Call, who tool.Principal, what string) {
 	case "tool changed":
 		w.tools.put((&probe{}).toolAs(tool.Descriptor{ID: "t", Description: "other"}))
 	}
+}
+
+// damagedRecords contains no call that can be read.
+type damagedRecords struct{ *memory.Store }
+
+func (damagedRecords) Call(context.Context, call.Key) (*call.Call, error) {
+	return nil, store.ErrCorrupt
+}
+
+// TestRightsOfDamagedCall checks that a damaged record gives no rights, so that the other suspensions of a request have theirs.
+func TestRightsOfDamagedCall(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		s := w.do(spec("t", "")).Open()
+		w.cfg.Store = damagedRecords{w.store}
+		e, err := lifecycle.New(w.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.past, w.e = append(w.past, w.e), e
+		rights, err := e.Rights(t.Context(), bob, s.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRefusal(t, rights.Approve, call.DataLoss, "CALL_CORRUPT")
+		_, err = e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: s.ID, Decision: tool.Decision{ID: "decision-of-damaged", Action: tool.Cancel}})
+		wantRefusal(t, err, call.DataLoss, "CALL_CORRUPT")
+	})
 }
