@@ -131,12 +131,17 @@ func TestClaimRefused(t *testing.T) {
 		if now := w.get(c.ID); now.Revision != c.Revision {
 			t.Error("a refused claim changed the call")
 		}
-		// The log does not grow without end.
-		for range 500 {
+		// The log does not grow without end. The last claim can still be released.
+		for range 499 {
 			w.claimed(bob, c, call.ClaimRequest{})
 			w.claimed(bob, c, call.ClaimRequest{Release: true})
 		}
-		_, err := w.claim(bob, c, call.ClaimRequest{})
+		w.claimed(bob, c, call.ClaimRequest{})
+		w.claimed(bob, c, call.ClaimRequest{For: time.Hour})
+		_, err := w.claim(officer, c, call.ClaimRequest{TakeOver: true})
+		wantRefusal(t, err, call.ResourceExhausted, "CLAIMS_FULL")
+		w.claimed(bob, c, call.ClaimRequest{Release: true})
+		_, err = w.claim(bob, c, call.ClaimRequest{})
 		wantRefusal(t, err, call.ResourceExhausted, "CLAIMS_FULL")
 		done := w.answer(bob, c, yes())
 		_, err = w.claim(bob, c, call.ClaimRequest{})

@@ -44,7 +44,7 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	case mine:
 		claim.Since = held.Since
 	}
-	if round.Claims >= maxClaims {
+	if claim != nil && round.Claims >= maxClaims { // A release is always possible: no claim follows it.
 		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed %d times, which is the limit; decide without a claim", maxClaims)
 	}
 	return claim, true, nil
