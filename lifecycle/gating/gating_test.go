@@ -1,6 +1,7 @@
 package gating_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -108,5 +109,32 @@ func TestBasis(t *testing.T) {
 	c.Rounds = append(c.Rounds, edited)
 	if basis.Answer(c, "gate") != nil {
 		t.Error("an answer outlived arguments that came after it")
+	}
+}
+
+// TestGroupsOfTickets checks which groups a ticket may name: those that an error message can contain.
+func TestGroupsOfTickets(t *testing.T) {
+	many := make([]string, 300)
+	for i := range many {
+		many[i] = "group-of-approvers"
+	}
+	tests := []struct {
+		name   string
+		groups []string
+		ok     bool
+	}{
+		{"none", nil, true},
+		{"usual", []string{"finance", "CN=Ops,OU=Groups", "équipe 1"}, true},
+		{"empty", []string{"finance", ""}, false},
+		{"terminal", []string{"\x1b[31mfinance"}, false},
+		{"bidirectional", []string{"fin\u202eance"}, false},
+		{"long", []string{strings.Repeat("x", 3000)}, false},
+		{"many", many, false},
+	}
+	for _, tt := range tests {
+		err := gating.CheckTicket(tool.Ticket{Approvers: &tool.Approvers{Groups: tt.groups}}, false)
+		if (err == nil) != tt.ok || err != nil && len(err.Error()) > 200 {
+			t.Errorf("%s: %v, want ok %t", tt.name, err, tt.ok)
+		}
 	}
 }

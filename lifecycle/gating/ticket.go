@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/toold-dev/toold/tool"
@@ -21,6 +22,9 @@ const MaxExpiry = 30 * 24 * time.Hour
 
 // maxVotes is the maximum number of votes that a ticket may require.
 const maxVotes = 100
+
+// maxGroups is the maximum length of all approver groups of a ticket together, in bytes. Error messages contain them.
+const maxGroups = 2 << 10
 
 // CheckTicket returns an error for a question that people could not answer, or not safely.
 func CheckTicket(t tool.Ticket, byTool bool) error {
@@ -40,6 +44,23 @@ func CheckTicket(t tool.Ticket, byTool bool) error {
 	}
 	if a := t.Approvers; a != nil && (a.Count < 0 || a.Count > maxVotes) {
 		return fmt.Errorf("%d votes: want up to %d", a.Count, maxVotes)
+	}
+	return checkGroups(t.Approvers)
+}
+
+// checkGroups returns an error for groups that an error message could not contain.
+func checkGroups(a *tool.Approvers) error {
+	if a == nil {
+		return nil
+	}
+	size := 0
+	for _, group := range a.Groups {
+		switch size += len(group); {
+		case size > maxGroups:
+			return fmt.Errorf("the names of the approver groups have more than %d bytes", maxGroups)
+		case group == "" || strings.ContainsFunc(group, func(r rune) bool { return !unicode.IsPrint(r) }):
+			return fmt.Errorf("the approver group %q is empty or cannot be printed", group)
+		}
 	}
 	return nil
 }
