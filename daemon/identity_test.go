@@ -414,6 +414,9 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 		"auth: {peers: [{user: no-such-user, roles: [caller]}]}":                       "no user",
 		fmt.Sprintf("auth: {peers: [{user: '%d', roles: [caller]}]}", os.Getuid()):     "is the user of the daemon",
 		"auth: {certificates: [{match: CN=a, roles: [caller]}]}":                       "needs tls.client_ca",
+		issuer + ", groups: [{group: ' g', roles: [caller]}]}]}":                       `" g" is not the name of a group`,
+		"auth: {approver_groups: [{groups: ['']}]}":                                    "entry 1 is empty",
+		`auth: {approver_groups: [{groups: ["a\nb"]}]}`:                                "is not the name of a group",
 	} {
 		cfg, err := load(t, text, nil, "--data", t.TempDir(), "--workspace", t.TempDir())
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -53,6 +54,10 @@ var Formats = map[string]func(text string) error{
 	"id": func(text string) error {
 		return unless(name.MatchString(text) && text[0] != '-' && (text[0] < '0' || text[0] > '9'),
 			"%q is not a name: letters, digits, - and _, at most 64, not beginning with a digit or -", text)
+	},
+	"group": func(text string) error {
+		return unless(len(text) <= 256 && strings.TrimSpace(text) == text && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0,
+			"%q is not the name of a group: at most 256 printable characters, without spaces around them", text)
 	},
 	"glob": func(text string) error {
 		return unless(tool.ValidGlob(text) && text != "", "%q is not a pattern of *, ? and [classes]", text)

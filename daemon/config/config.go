@@ -127,7 +127,7 @@ type Auth struct {
 // ApproverGroups names the groups that answer the tickets of one namespace.
 type ApproverGroups struct {
 	Namespace string   `yaml:"namespace" default:"default" unique:"true" help:"namespace of the tickets"`
-	Groups    []string `yaml:"groups" required:"true" help:"an approver must belong to one of these groups"`
+	Groups    []string `yaml:"groups" required:"true" format:"group" help:"an approver must belong to one of these groups"`
 }
 
 // Token is a static token. The configuration holds its hash only.
@@ -135,7 +135,7 @@ type Token struct {
 	Name      string    `yaml:"name" required:"true" help:"subject in records; a subject may have several tokens"`
 	Namespace string    `yaml:"namespace" default:"default" help:"namespace to which the token gives access"`
 	Roles     []string  `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the token, which decide what it permits"`
-	Groups    []string  `yaml:"groups" help:"groups of the subject; tickets may name them as approvers" see:"permission.md#approver-groups"`
+	Groups    []string  `yaml:"groups" format:"group" help:"groups of the subject; tickets may name them as approvers" see:"permission.md#approver-groups"`
 	Hash      string    `yaml:"hash" required:"true" unique:"true" secret:"true" help:"hash of the token: sha256: and 64 hexadecimal digits, as toold token hash prints it"`
 	Expires   time.Time `yaml:"expires" help:"time after which the token is refused, such as 2027-01-31T00:00:00Z; if empty, the token does not expire"`
 }

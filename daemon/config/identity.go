@@ -23,7 +23,7 @@ type Issuer struct {
 
 // Group gives roles to the people of a group. Tickets may name the groups of this list as approvers.
 type Group struct {
-	Group string   `yaml:"group" required:"true" unique:"true" help:"name of the group, exactly as in the token"`
+	Group string   `yaml:"group" required:"true" unique:"true" format:"group" help:"name of the group, exactly as in the token"`
 	Roles []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles that the group gives"`
 }
 
@@ -33,7 +33,7 @@ type Certificate struct {
 	Subject   string   `yaml:"subject" help:"subject in records; if empty, the name in the certificate"`
 	Namespace string   `yaml:"namespace" default:"default" help:"namespace to which the certificate gives access"`
 	Roles     []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the certificate"`
-	Groups    []string `yaml:"groups" help:"groups of the certificate; tickets may name them as approvers" see:"permission.md#approver-groups"`
+	Groups    []string `yaml:"groups" format:"group" help:"groups of the certificate; tickets may name them as approvers" see:"permission.md#approver-groups"`
 }
 
 // Peer is a local user that needs no token at the unix socket.
@@ -42,7 +42,7 @@ type Peer struct {
 	Subject   string   `yaml:"subject" help:"subject in records; if empty, the name or number of the user"`
 	Namespace string   `yaml:"namespace" default:"default" help:"namespace to which the user has access"`
 	Roles     []string `yaml:"roles" required:"true" oneof:"caller delegate approver operator viewer worker admin" help:"roles of the user"`
-	Groups    []string `yaml:"groups" help:"groups of the user; tickets may name them as approvers" see:"permission.md#approver-groups"`
+	Groups    []string `yaml:"groups" format:"group" help:"groups of the user; tickets may name them as approvers" see:"permission.md#approver-groups"`
 }
 
 // Check implements [setting.Checker].
