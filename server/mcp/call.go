@@ -129,7 +129,7 @@ func specOf(p *mcp.CallToolParamsRaw) (*tooldv1.CallSpec, error) {
 // says what the call waits for, or is a task for a client that follows tasks.
 func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) (mcp.Result, error) {
 	for range maxQuestions {
-		questions, err := s.questionsOf(ctx, c, st.id, st.suspension)
+		questions, err := s.questionsOf(ctx, c, st.suspension)
 		if err != nil {
 			return nil, err
 		}

@@ -37,12 +37,12 @@ func ask(st *state, questions mcp.InputRequestMap) *inputRequired {
 }
 
 // questionsOf returns the questions of a suspension, or nil if the client gets none: it shows no forms, or another person has to answer.
-func (s *Server) questionsOf(ctx context.Context, c *client, id string, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
+func (s *Server) questionsOf(ctx context.Context, c *client, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
 	if q == nil || !c.form || q.GetAction() == "frontend" {
 		return nil, nil
 	}
 	if isApproval(q) {
-		if ok, err := s.mayApprove(ctx, id, q); err != nil || !ok {
+		if ok, err := s.mayApprove(ctx, q); err != nil || !ok {
 			return nil, err
 		}
 	}
@@ -59,29 +59,16 @@ func isApproval(q *tooldv1.Suspension) bool {
 }
 
 // mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
-func (s *Server) mayApprove(ctx context.Context, id string, q *tooldv1.Suspension) (bool, error) {
+func (s *Server) mayApprove(ctx context.Context, q *tooldv1.Suspension) (bool, error) {
 	a := q.GetApprovers()
 	if s.cfg.Approvals == nil || !s.cfg.Approvals() || a.GetDistinctFromCaller() || a.GetCount() > 1 || len(q.GetPending().GetArguments()) > maxShown {
 		return false, nil
 	}
-	if a == nil {
-		return true, nil
-	}
-	got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
+	who, err := s.calls.WhoAmI(ctx, &tooldv1.WhoAmIRequest{SuspensionIds: []string{q.GetSuspensionId()}})
 	if err != nil {
 		return false, err
 	}
-	roles := a.GetRoles()
-	if len(roles) == 0 {
-		roles = []tooldv1.Role{tooldv1.Role_ROLE_APPROVER}
-	}
-	caller := got.GetCall().GetCaller()
-	return haveOne(roles, caller.GetRoles()) && (len(a.GetGroups()) == 0 || haveOne(a.GetGroups(), caller.GetGroups())), nil
-}
-
-// haveOne reports whether two lists have a common element.
-func haveOne[T comparable](a, b []T) bool {
-	return slices.ContainsFunc(a, func(v T) bool { return slices.Contains(b, v) })
+	return who.GetTickets()[0].GetApprove().GetAllowed(), nil
 }
 
 // messageOf returns the text of a question. An approval also shows what would run.
@@ -282,7 +269,7 @@ func (s *Server) answered(ctx context.Context, c *client, st *state, suspension 
 	if suspension == "" || st.suspension.GetSuspensionId() != suspension {
 		return nil
 	}
-	questions, err := s.questionsOf(ctx, c, st.id, st.suspension)
+	questions, err := s.questionsOf(ctx, c, st.suspension)
 	if err != nil || questions == nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (s *Server) getTask(ctx context.Context, session *mcp.ServerSession, p *tas
 	case taskFailed:
 		t.Error = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: is.GetResult().GetModelText()}
 	case taskWorking:
-		if t.Input, err = s.taskQuestions(ctx, c, t.ID, is.GetSuspension()); err != nil {
+		if t.Input, err = s.taskQuestions(ctx, c, is.GetSuspension()); err != nil {
 			return nil, err
 		}
 		if t.Input != nil {

@@ -75,8 +75,8 @@ func (p *partial) drop(suspension string) {
 
 // taskQuestions returns the questions of a ticket that have no answer yet. Their keys are unique for the life of the task, because they begin
 // with the id of the suspension. It returns nil if the ticket is not offered to the client.
-func (s *Server) taskQuestions(ctx context.Context, c *client, id string, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
-	all, err := s.questionsOf(ctx, c, id, q)
+func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
+	all, err := s.questionsOf(ctx, c, q)
 	if err != nil || all == nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	}
 	done := &ack{ResultType: "complete"}
 	q := is.GetSuspension()
-	questions, err := s.questionsOf(ctx, c, p.ID, q)
+	questions, err := s.questionsOf(ctx, c, q)
 	if err != nil || questions == nil {
 		return done, err
 	}

@@ -83,7 +83,7 @@ func (s *Server) watch(ctx context.Context, c *client, st *state, wait time.Dura
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	st.stop = func() bool {
-		questions, err := s.questionsOf(waiting, c, st.id, st.suspension)
+		questions, err := s.questionsOf(waiting, c, st.suspension)
 		return err != nil || questions != nil
 	}
 	err := s.follow(waiting, st, report, func(ctx context.Context, cursor string) (frames, error) {
