@@ -163,7 +163,7 @@ func (b *browser) refused(headers []string) {
 	b.t.Helper()
 	for _, route := range []string{
 		"POST " + tooldv1.CallService_CallTool_FullMethodName, "GET " + tooldv1.CallService_ListCalls_FullMethodName, "GET /healthz", "GET /readyz", "GET /metrics",
-		"GET /v1/calls/x/artifacts/y", "OPTIONS " + tooldv1.CallService_CallTool_FullMethodName, "GET /nothing",
+		"GET /v1/calls/x/artifacts/y", "POST /mcp", "GET /mcp", "DELETE /mcp", "GET /.well-known/oauth-protected-resource/mcp", "OPTIONS " + tooldv1.CallService_CallTool_FullMethodName, "GET /nothing",
 	} {
 		method, path, _ := strings.Cut(route, " ")
 		if resp := b.send(method, path, headers...); resp.StatusCode != http.StatusForbidden {
@@ -180,9 +180,13 @@ func TestHTTPOrigins(t *testing.T) {
 	b := browserOf(t, s.start("--config", file, "--listen-http", "127.0.0.1:0"))
 	defer http.DefaultClient.CloseIdleConnections()
 	asked := b.send("OPTIONS", tooldv1.CallService_CallTool_FullMethodName, "Origin", "https://app.test", "Host", "toold.test",
-		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,mcp-method,mcp-name,mcp-protocol-version")
 	if asked.StatusCode != http.StatusNoContent || asked.Header.Get("Access-Control-Allow-Origin") != "https://app.test" || asked.Header.Get("Access-Control-Allow-Credentials") != "" {
 		t.Errorf("the browser is told %s, %v", asked.Status, asked.Header)
+	}
+	ends := b.send("OPTIONS", "/mcp", "Origin", "https://app.test", "Host", "toold.test", "Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "mcp-session-id")
+	if got := ends.Header.Get("Access-Control-Allow-Methods"); got != "DELETE" {
+		t.Errorf("a page that ends its MCP session may use the methods %q", got)
 	}
 	b.refused([]string{"Origin", "https://app.test.evil.test"})
 }

@@ -19,8 +19,8 @@ import (
 func (s *Server) protect(next http.Handler) http.Handler {
 	if len(s.cfg.Origins) > 0 {
 		next = cors.New(cors.Options{
-			AllowedOrigins: s.cfg.Origins, AllowedMethods: connectcors.AllowedMethods(),
-			AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version"),
+			AllowedOrigins: s.cfg.Origins, AllowedMethods: append(connectcors.AllowedMethods(), http.MethodDelete),
+			AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"),
 			ExposedHeaders: append(connectcors.ExposedHeaders(), "Mcp-Session-Id", "Www-Authenticate"),
 			MaxAge:         7200, // seconds; no browser keeps the answer longer
 		}).Handler(next)
