@@ -17,7 +17,8 @@ func mcpCommand(a *App) *cobra.Command {
 		Use: "mcp", Short: "Serve the tools to an MCP client over standard input and output",
 		Long: `Serves the tools of a running daemon to an MCP client that starts this command,
 such as Claude Desktop. The calls are those of the user or token with which the
-command connects. The command ends when the client closes its standard input.
+command connects. The command ends when the client closes its standard input,
+or when the daemon no longer accepts the token.
 
 A question of a tool goes to the client. A question that names approvers waits
 in the inbox, unless --approvals offers it to the client too. Clients can answer
@@ -38,7 +39,7 @@ such questions without asking a person.`,
 			return s.Run(c.Context(), stdio{a})
 		},
 	}
-	c.Flags().BoolVar(&approvals, "approvals", false, "offer approvals of the own calls to the client")
+	c.Flags().BoolVar(&approvals, "approvals", false, "ask the client to approve its own calls")
 	return c
 }
 

@@ -34,6 +34,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	httpserver "github.com/toold-dev/toold/server/http"
+	mcpserver "github.com/toold-dev/toold/server/mcp"
 	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tools/command"
 	"github.com/toold-dev/toold/tools/mcp"
@@ -119,6 +120,7 @@ type endpoints struct {
 	server    *grpcserver.Server
 	web       *httpserver.Server // nil when HTTP is not served
 	webAt     net.Listener       // nil when HTTP is not served
+	endpoint  *mcpserver.Server  // of MCP clients; nil when HTTP is not served
 	listeners []net.Listener
 	addresses []service.Address
 	metricsAt string // empty when metrics are not served

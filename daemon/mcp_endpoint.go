@@ -11,9 +11,8 @@ import (
 
 // mcpEndpoint returns the handler of /mcp and of its metadata for OAuth.
 func (d *daemon) mcpEndpoint() http.Handler {
-	s := mcpserver.New(mcpserver.Config{Conn: d.service.Conn(), Version: d.version, Approvals: func() bool { return d.servers.Load().cfg.MCP.Approvals }, Authenticate: d.mcpPrincipal, Issuers: d.issuerURLs})
-	d.onClose(func() error { s.Close(); return nil })
-	return s.Handler()
+	d.endpoint = mcpserver.New(mcpserver.Config{Conn: d.service.Conn(), Version: d.version, Approvals: func() bool { return d.servers.Load().cfg.MCP.Approvals }, Authenticate: d.mcpPrincipal, Issuers: d.issuerURLs})
+	return d.endpoint.Handler()
 }
 
 // mcpPrincipal returns the principal of a request to the MCP endpoint. It refuses a principal that may not list tools.

@@ -1,12 +1,18 @@
 package daemon
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -99,6 +105,123 @@ func TestMCPEndpoint(t *testing.T) {
 	}
 	if r := callMCP(t, c, "read"); !strings.Contains(mcpText(r), "hello") {
 		t.Errorf("with mcp.approvals, the result is %q", mcpText(r))
+	}
+}
+
+// TestT57MCP (T57) sends each request about tools with each role and without a token. A role that may not list tools reaches nothing. The
+// others get what the same role gets over gRPC, and the task of another principal exists for none of them.
+func TestT57MCP(t *testing.T) {
+	s := newSite(t, "rules: [{name: all, action: allow, tools: [\"*\"]}]\n")
+	config, roles := "auth:\n  tokens:\n", []string{"caller", "delegate", "approver", "viewer", "operator", "worker", "admin"}
+	token := func(role string) string { return role + "-0123456789abcdefghijklmnop" }
+	for _, role := range append([]string{"owner"}, roles...) {
+		config += fmt.Sprintf("    - {name: only-%s, roles: [%s], hash: 'sha256:%x'}\n", role, strings.Replace(role, "owner", "caller", 1), sha256.Sum256([]byte(token(role))))
+	}
+	file := s.rules + ".config"
+	must(t, os.WriteFile(file, []byte(config), 0o600))
+	p := s.start("--config", file, "--listen-http", "127.0.0.1:0")
+	const id = "the-call-of-the-owner"
+	body := fmt.Sprintf(`"name":"grep","arguments":{"pattern":"x"},"_meta":{"toold/callId":%q}`, id)
+	if got := p.post(t, token("owner"), "tools/call", "grep", body); got != "200" {
+		t.Fatalf("the call of the owner returned %s", got)
+	}
+	for _, role := range append(roles, "") {
+		list, call, task := "200", "200 PERMISSION_DENIED", "400 -32602"
+		switch role {
+		case "":
+			list, call, task = "401", "401", "401"
+		case "worker", "admin":
+			list, call, task = "403", "403", "403"
+		case "caller", "delegate":
+			call = "200"
+		}
+		name := token(role)
+		if role == "" {
+			name = ""
+		}
+		for _, tt := range []struct{ method, name, params, want string }{
+			{"tools/list", "", ``, list},
+			{"tools/call", "grep", `"name":"grep","arguments":{"pattern":"x"}`, call},
+			{"tools/call", "toold_wait", fmt.Sprintf(`"name":"toold_wait","arguments":{"call_id":%q}`, id), task},
+			{"tasks/get", id, fmt.Sprintf(`"taskId":%q`, id), task},
+			{"tasks/update", id, fmt.Sprintf(`"taskId":%q,"inputResponses":{}`, id), task},
+			{"tasks/cancel", id, fmt.Sprintf(`"taskId":%q`, id), task},
+		} {
+			if got := p.post(t, name, tt.method, tt.name, tt.params); got != tt.want {
+				t.Errorf("%s %s as %q returned %s, want %s", tt.method, tt.name, role, got, tt.want)
+			}
+		}
+	}
+}
+
+// post sends a request to /mcp. It returns the HTTP status and, for a refusal, the JSON-RPC code or the code of the API. params are the members of
+// the parameters without those that all requests have.
+func (p *proc) post(t *testing.T, token, method, name, params string) string {
+	t.Helper()
+	var with map[string]any
+	must(t, json.Unmarshal([]byte("{"+params+"}"), &with))
+	meta, _ := with["_meta"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28"
+	meta["io.modelcontextprotocol/clientInfo"] = map[string]string{"name": "test", "version": "1"}
+	meta["io.modelcontextprotocol/clientCapabilities"] = map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}}
+	with["_meta"] = meta
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": with})
+	must(t, err)
+	r, err := http.NewRequestWithContext(within(t), http.MethodPost, p.ready.HTTP+"/mcp", bytes.NewReader(body))
+	must(t, err)
+	for key, value := range map[string]string{
+		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+	} {
+		r.Header.Set(key, value)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	got, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	must(t, err)
+	out := strconv.Itoa(got.StatusCode)
+	_, after, isError := strings.Cut(string(text), `"error":`)
+	var e struct {
+		Code int `json:"code"`
+		Data struct {
+			Code string `json:"code"`
+		} `json:"data"`
+	}
+	if isError {
+		must(t, json.NewDecoder(strings.NewReader(after)).Decode(&e))
+		out += " " + cmp.Or(e.Data.Code, strconv.Itoa(e.Code))
+	}
+	return out
+}
+
+// TestMCPRevoked revokes the token of a running "toold mcp": the command ends, and says why.
+func TestMCPRevoked(t *testing.T) {
+	s := newSite(t, "")
+	p := s.start()
+	made, err := p.admin.CreateToken(within(t), &tooldv1.CreateTokenRequest{Name: "desktop", Roles: []tooldv1.Role{tooldv1.Role_ROLE_CALLER}})
+	must(t, err)
+	file := s.rules + ".token"
+	must(t, os.WriteFile(file, []byte(made.GetText()), 0o600))
+	cmd := s.command()
+	cmd.Args = append(cmd.Args[:1], "mcp", "--address", p.ready.TCP, "--token-file", file)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(within(t), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	must(t, err)
+	_, err = c.ListTools(within(t), nil)
+	must(t, err)
+	_, err = p.admin.RevokeToken(within(t), &tooldv1.RevokeTokenRequest{TokenId: made.GetToken().GetTokenId()})
+	must(t, err)
+	_ = c.Wait() // the error is that of the connection
+	_ = c.Close()
+	if code := cmd.ProcessState.ExitCode(); code == 0 || !strings.Contains(stderr.String(), "revoked") {
+		t.Errorf("the command ended with the exit code %d: %s", code, stderr.String())
 	}
 }
 

@@ -205,6 +205,7 @@ func (d *daemon) shutdown(ctx context.Context) {
 	d.service.Stop()
 	var closing sync.WaitGroup
 	if d.web != nil {
+		d.endpoint.Close() // before its connections close, which would cancel the calls of its requests
 		closing.Go(func() { d.web.Shutdown(ctx) })
 	}
 	d.server.Shutdown(ctx)

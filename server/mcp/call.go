@@ -140,7 +140,7 @@ func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(
 		if !c.hasState {
 			return ask(st, questions), nil
 		}
-		if ok, err := s.elicit(ctx, st, questions, report, c.session); err != nil {
+		if ok, err := s.elicit(ctx, c, st, questions, report); err != nil {
 			return nil, err
 		} else if !ok {
 			break

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,7 +27,7 @@ func wireError(err error) error {
 		return err
 	}
 	st := status.Convert(err)
-	message, data := st.Message(), errorData{Code: codeName(st.Code())}
+	message, data := st.Message(), errorData{Code: code.Code(st.Code()).String()}
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
@@ -44,18 +45,6 @@ func wireError(err error) error {
 	}
 	wire.Data, _ = json.Marshal(data) // There is no error: all fields are strings.
 	return wire
-}
-
-// codeName returns the name of a code as the API writes it, such as NOT_FOUND.
-func codeName(c codes.Code) string {
-	var b strings.Builder
-	for i, r := range c.String() {
-		if i > 0 && r >= 'A' && r <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToUpper(b.String())
 }
 
 // violations returns the invalid fields of a request, separated by semicolons.

@@ -22,7 +22,8 @@ type state struct {
 	suspension *tooldv1.Suspension
 	problem    string // why the daemon refused the last answer to the question
 	cursor     string
-	// stop is nil, unless the request only waits for the call: then it ends the stream, which does not end by itself when the call waits.
+	// stop is nil for a request that makes the call. For a request that only waits for it, stop reports whether to end the stream while the call is
+	// suspended: such a stream does not end by itself.
 	stop func() bool
 }
 
@@ -85,8 +86,8 @@ const (
 	cancelLimit = 10 * time.Second // bounds the request that cancels a call
 )
 
-// follow reads the frames of a call until it waits or ends. If the connection to the daemon breaks, it opens the stream again at the last
-// cursor. When the daemon stops, it returns the state so far.
+// follow reads the frames of a call until the call waits or has ended. If the connection to the daemon breaks, follow opens the stream again at the
+// last cursor.
 func (s *Server) follow(ctx context.Context, st *state, progress func(*tooldv1.Progress), open func(ctx context.Context, cursor string) (frames, error)) error {
 	var lost time.Time
 	for {
@@ -130,10 +131,10 @@ func read(ctx context.Context, st *state, progress func(*tooldv1.Progress), open
 	}
 }
 
-// cancelled cancels the call if the client cancelled the request that made it. A connection that ends for another reason does not cancel the call: the
-// call continues for its linger time, as after any other lost connection.
+// cancelled cancels the call if the client cancelled the request that made it. A lost connection or the end of the server does not cancel the call:
+// it continues for its linger time.
 func (s *Server) cancelled(ctx context.Context, st *state) {
-	if st.stop != nil || !errors.Is(context.Cause(ctx), context.Canceled) {
+	if st.stop != nil || s.closed.Err() != nil || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)

@@ -18,8 +18,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/toold-dev/toold/daemon"
 	"github.com/toold-dev/toold/daemon/config"
@@ -50,6 +52,8 @@ type world struct {
 	stop func()
 	last *mcpserver.Server // the one of the last call of serve
 
+	old     context.Context // done when the credentials of users whose name ends with oldCredential have expired
+	expire  context.CancelFunc
 	booked  atomic.Int32
 	started chan string // ids of the calls of the tool hold, when they begin
 }
@@ -60,6 +64,8 @@ func newWorld(t *testing.T) *world {
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	w := &world{t: t, dir: dir, started: make(chan string, 100)}
+	w.old, w.expire = context.WithCancel(context.Background())
+	t.Cleanup(w.expire)
 	must(t, os.Mkdir(filepath.Join(dir, "work"), 0o755))
 	w.write(rules)
 	var tokens strings.Builder
@@ -114,16 +120,51 @@ type userKey struct{}
 // Invoke and NewStream send a request to the daemon with the token of the user in ctx. They stand for the connection inside the daemon, which
 // takes the credential from the context too.
 func (w *world) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
+	if w.hasExpired(ctx) {
+		return errExpired
+	}
 	return w.conn.Invoke(withToken(ctx), method, args, reply, opts...)
 }
 
+// oldCredential is the end of the name of a user whose credential expires when the test says so.
+const oldCredential = "+old"
+
+var errExpired = status.Error(codes.Unauthenticated, "the credential has expired")
+
+func (w *world) hasExpired(ctx context.Context) bool {
+	user, _ := ctx.Value(userKey{}).(string)
+	return strings.HasSuffix(user, oldCredential) && w.old.Err() != nil
+}
+
+// expiring is a stream of a credential that may expire.
+type expiring struct {
+	grpc.ClientStream
+	expired func() bool
+}
+
+func (e expiring) RecvMsg(m any) error {
+	if err := e.ClientStream.RecvMsg(m); err == nil || !e.expired() {
+		return err
+	}
+	return errExpired
+}
+
 func (w *world) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	return w.conn.NewStream(withToken(ctx), d, method, opts...)
+	if w.hasExpired(ctx) {
+		return nil, errExpired
+	}
+	if user, _ := ctx.Value(userKey{}).(string); !strings.HasSuffix(user, oldCredential) {
+		return w.conn.NewStream(withToken(ctx), d, method, opts...)
+	}
+	bounded, cancel := context.WithCancel(withToken(ctx))
+	context.AfterFunc(w.old, cancel)
+	s, err := w.conn.NewStream(bounded, d, method, opts...)
+	return expiring{s, func() bool { return w.hasExpired(ctx) }}, err
 }
 
 func withToken(ctx context.Context) context.Context {
 	user, _ := ctx.Value(userKey{}).(string)
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokenOf(user))
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+tokenOf(strings.TrimSuffix(user, oldCredential)))
 }
 
 // serve starts an HTTP server for the handler. The header User names the user of a request.
@@ -133,7 +174,7 @@ func (w *world) serve(cfg mcpserver.Config) string {
 	cfg.Authenticate = func(ctx context.Context) (string, error) {
 		user, _ := ctx.Value(userKey{}).(string)
 		_, err := tooldv1.NewToolServiceClient(w).ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
-		return mcpserver.Principal("default", user), err
+		return mcpserver.Principal("default", strings.TrimSuffix(user, oldCredential)), err
 	}
 	m := mcpserver.New(cfg)
 	w.last = m
@@ -290,6 +331,14 @@ func (w *world) request(method, url, user, session, version string) int {
 
 func (w *world) send(method, url, user, session, version, body string) int {
 	w.t.Helper()
+	got := w.open(method, url, user, session, version, body)
+	got.Body.Close()
+	return got.StatusCode
+}
+
+// open sends a request and returns its response, whose body may not have ended.
+func (w *world) open(method, url, user, session, version, body string) *http.Response {
+	w.t.Helper()
 	r, err := http.NewRequestWithContext(within(w.t), method, url, strings.NewReader(body))
 	must(w.t, err)
 	r.Header.Set("Content-Type", "application/json")
@@ -301,6 +350,6 @@ func (w *world) send(method, url, user, session, version, body string) int {
 	}
 	got, err := http.DefaultClient.Do(r)
 	must(w.t, err)
-	got.Body.Close()
-	return got.StatusCode
+	w.t.Cleanup(func() { got.Body.Close() })
+	return got
 }

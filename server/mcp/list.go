@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -22,7 +23,7 @@ const (
 // sendLimit bounds the time to send a notification to a client that does not read.
 const sendLimit = 10 * time.Second
 
-// A toolList is a page of tools. It has the same members as [mcp.ListToolsResult], but its definitions are the bytes of the export.
+// A toolList is a page of tools, with the members of [mcp.ListToolsResult]. Its definitions are the bytes that ExportTools returns.
 type toolList struct {
 	mcp.ResultBase
 	ResultType string          `json:"resultType,omitempty"`
@@ -66,34 +67,57 @@ func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ack, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams)
 		if session, _ := req.GetSession().(*mcp.ServerSession); ok && method == acknowledged && ack.Notifications.ToolsListChanged {
-			go s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID])
+			go func() {
+				_ = s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID]) // The next request of the client gets the error too.
+				session.Close()
+			}()
 		}
 		return next(ctx, method, req)
 	}
 }
 
-// watchSession notifies a client with a session of changes until the session ends.
-func (s *Server) watchSession(ctx context.Context, session *mcp.ServerSession) {
+// watchStdio notifies the client of a session over stdio of changes until the session ends. When the credential is no longer valid, it ends the
+// session, and [Server.Run] returns the error.
+func (s *Server) watchStdio(ctx context.Context, session *mcp.ServerSession) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer cancel()
 		_ = session.Wait() // The error is that of the connection, which the client also sees.
 	}()
-	go s.watchTools(ctx, session, nil)
+	go func() {
+		if err := s.watchTools(ctx, session, nil); err != nil {
+			s.refused.Store(&err)
+			session.Close()
+		}
+	}()
 }
 
-// watchTools notifies the client of a session each time when the principal's list of tools changes. It blocks until ctx is done. When the
-// credential is no longer valid, it ends the session, so that the client has to authenticate again.
-func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any) {
+// serveNotifications serves the stream for notifications of a session, and notifies its client of changes. When the credential of the request is
+// no longer valid, the stream ends. The session does not: its client may open a stream with a new credential.
+func (s *Server) serveNotifications(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	if session := s.sessionOf(r); session != nil {
+		go func() {
+			defer cancel()
+			_ = s.watchTools(ctx, session, nil) // The next request of the client gets the error too.
+		}()
+	}
+	next.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// watchTools notifies the client of a session each time when the principal's list of tools changes. It blocks until ctx is done, or the
+// credential is no longer valid. Only then there is an error.
+func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any) error {
 	revision := ""
 	for ctx.Err() == nil {
 		err := s.watchOnce(ctx, &revision, func() { s.notifyChanged(session, subscription) })
 		if code := status.Code(err); code == codes.Unauthenticated || code == codes.PermissionDenied {
-			session.Close()
-			return
+			return err
 		}
 		sleep(ctx, watchPause)
 	}
+	return nil
 }
 
 // watchPause is the time between two watches of the tools, when one has ended.
@@ -134,7 +158,7 @@ func (s *Server) watchOnce(ctx context.Context, revision *string, changed func()
 	}
 }
 
-// notifyChanged sends the notification in a context without a request, so that an HTTP transport uses the stream for notifications.
+// notifyChanged notifies the client of one change. Its context has no request. Therefore the SDK uses the session's stream for notifications.
 func (s *Server) notifyChanged(session *mcp.ServerSession, subscription any) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendLimit)
 	defer cancel()

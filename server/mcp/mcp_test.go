@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -184,13 +185,38 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// initialize begins a session.
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+
+// TestT59ExpiredCredential (T59) lets the credential expire with which a session began. The stream for notifications ends, and the session continues with
+// a new credential of the principal.
+func TestT59ExpiredCredential(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	const before = "alice" + oldCredential
+	session := w.open("POST", url, before, "", legacy, initialize).Header.Get("Mcp-Session-Id")
+	w.send("POST", url, before, session, legacy, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	stream := w.open("GET", url, before, session, legacy, "")
+	if stream.StatusCode != http.StatusOK {
+		t.Fatalf("the stream got the status %d", stream.StatusCode)
+	}
+	w.expire()
+	if _, err := io.Copy(io.Discard, stream.Body); err != nil {
+		t.Errorf("the stream ended with %v", err)
+	}
+	for user, want := range map[string]int{before: 401, "alice": 200, "bob": 403} {
+		if got := w.request("POST", url, user, session, legacy); got != want {
+			t.Errorf("a request of %s got the status %d, want %d", user, got, want)
+		}
+	}
+}
+
 // TestTooManySessions checks that the sessions of one principal do not keep others out.
 func TestTooManySessions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
 	begin := func(user string) int {
-		return w.send("POST", url, user, "", legacy,
-			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+		return w.send("POST", url, user, "", legacy, initialize)
 	}
 	for range 100 {
 		if got := begin("alice"); got != 200 {
@@ -252,8 +278,11 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// approve answers the open question of a call.
-func (w *world) approve(user, id string) {
+// approve approves a call.
+func (w *world) approve(user, id string) { w.decide(user, id, "") }
+
+// decide answers the open question of a call.
+func (w *world) decide(user, id, result string) {
 	w.t.Helper()
 	calls := tooldv1.NewCallServiceClient(w)
 	ctx := as(within(w.t), user)
@@ -261,7 +290,7 @@ func (w *world) approve(user, id string) {
 	must(w.t, err)
 	q := got.GetCall().GetSuspension()
 	stream, err := calls.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: q.GetSuspensionId(), Decision: &tooldv1.Decision{
-		DecisionId: user + q.GetDigest()[:32], Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest(),
+		DecisionId: user + q.GetDigest()[:32], Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest(), Result: result,
 	}})
 	must(w.t, err)
 	for err == nil {

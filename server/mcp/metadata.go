@@ -35,14 +35,13 @@ func originOf(r *http.Request) string {
 	return "https://" + r.Host
 }
 
-// serveMetadata answers a request for the metadata. It needs no credential, and pages of any origin may read it.
+// serveMetadata answers a request for the metadata. It needs no credential.
 func (s *Server) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	issuers := s.issuers()
 	if rest := strings.TrimPrefix(r.URL.Path, metadataPath); len(issuers) == 0 || rest != "" && rest != mcpPath {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(resourceMetadata{ // a write fails only when the client is gone
 		Resource: originOf(r) + mcpPath, Issuers: issuers, Methods: []string{"header"}, Name: "toold",

@@ -9,8 +9,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// progress returns a function that reports progress to the client, or does nothing if the client sent no token. The protocol wants numbers
-// that increase, so a report that goes back only has its message.
+// progress returns a function that reports progress to the client, or does nothing if the client sent no token. In MCP the
+// number must increase. A report with a smaller number is therefore sent with a slightly greater one if it has a message, and not at all otherwise.
 func (c *client) progress(ctx context.Context, token any) func(*tooldv1.Progress) {
 	if token == nil {
 		return func(*tooldv1.Progress) {}

@@ -90,24 +90,48 @@ func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequest
 	return questions
 }
 
-// elicit asks a client with a session each question until it declines one, and applies its answers. It reports whether there were answers.
-func (s *Server) elicit(ctx context.Context, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress), session *mcp.ServerSession) (bool, error) {
+// elicit asks a client with a session each question until it declines one, and applies its answers. It reports whether the state of the call may
+// have changed. When someone else answers the question, or it expires, elicit stops asking and waits for the call.
+func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress)) (bool, error) {
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		if s.settled(asking, st.id, st.suspension.GetSuspensionId()) {
+			stop()
+		}
+	}()
 	answers := mcp.InputResponseMap{}
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
 		params, _ := questions[key].(*mcp.ElicitParams) // All questions are forms.
-		answer, err := session.Elicit(ctx, params)
+		answer, err := c.session.Elicit(asking, params)
 		if ctx.Err() != nil {
 			s.cancelled(ctx, st)
 			return false, ctx.Err()
 		}
+		if asking.Err() != nil {
+			return true, s.watchOn(ctx, c, st, report)
+		}
 		if err != nil || answer.Action == "cancel" { // A client that fails, or whose user closes the form, has not answered.
-			return false, nil //nolint:nilerr // the result says that the question is open
+			return false, nil // the result says that the question is open
 		}
 		if answers[key] = answer; answer.Action == "decline" {
 			break
 		}
 	}
 	return true, s.answer(ctx, st, answers, report)
+}
+
+// settled waits until a suspension is no longer open. It reports false if ctx ends, or the daemon cannot be reached.
+func (s *Server) settled(ctx context.Context, call, suspension string) bool {
+	stream, err := s.watchCall(ctx, call, "")
+	st := &state{suspension: &tooldv1.Suspension{SuspensionId: suspension}}
+	for err == nil && st.suspension.GetSuspensionId() == suspension {
+		var f *tooldv1.Frame
+		if f, err = stream.Recv(); err == nil {
+			st.take(f, func(*tooldv1.Progress) {})
+		}
+	}
+	return err == nil
 }
 
 // answer applies the answers to the open suspension of a call, and follows the call. If an answer is missing, or a person closed a form, the
@@ -181,9 +205,9 @@ type elicited struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// decisionOf returns the decision that answers to the questions of a suspension make. One answer declines the whole suspension. It returns nil if
-// another answer is missing, or the person closed its form: then the suspension stays open. The same answers always make the same decision, so
-// a repeated request is applied once.
+// decisionOf makes the decision about a suspension from the answers to its questions. One declined question declines the suspension. decisionOf
+// returns nil if an answer is missing or the person closed its form: then the suspension stays open. The same answers always make the same
+// decision id, so a repeated request is applied once.
 func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*tooldv1.Decision, error) {
 	t, parts := ticketOf(q), map[string]json.RawMessage{}
 	d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}

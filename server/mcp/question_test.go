@@ -97,6 +97,37 @@ func TestQuestionAfterApproval(t *testing.T) {
 	}
 }
 
+// TestAnsweredElsewhere answers a question through the API while the client shows it: the client is told to close the form, and gets the next
+// question of the call.
+func TestAnsweredElsewhere(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	asked, closed := make(chan struct{}), false
+	first := true
+	c := connect(t, url, "alice", legacy, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		if !first {
+			return accept(map[string]any{"seats": 3}), nil
+		}
+		first = false
+		close(asked)
+		<-ctx.Done()
+		closed = true
+		return nil, ctx.Err()
+	}})
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		<-asked
+		w.decide("alice", "the-call-of-the-test", `"Eve"`)
+	}()
+	r, err := c.CallTool(within(t), &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"})
+	must(t, err)
+	<-answered
+	if got := textOf(r); got != `"Eve" {"seats":3}` || !closed {
+		t.Errorf("the form was closed: %t; the result is %q", closed, got)
+	}
+}
+
 // TestClose closes the server while it waits for an answer: the request ends, and its call still waits.
 func TestClose(t *testing.T) {
 	w := newWorld(t)
@@ -191,7 +222,11 @@ func TestT144ForeignState(t *testing.T) {
 		} {
 			p := *good
 			user := change(&p)
-			if r, err := connect(t, url, user, "", asking()).CallTool(within(t), &p); err == nil || !strings.Contains(err.Error(), "requestState is not the one") {
+			refusal := "requestState is not the one"
+			if p.Name == "toold_wait" {
+				refusal = "there is no call with this id"
+			}
+			if r, err := connect(t, url, user, "", asking()).CallTool(within(t), &p); err == nil || !strings.Contains(err.Error(), refusal) {
 				t.Errorf("%s (restarted %t): %v, %v", name, restarted, r, err)
 			}
 		}
@@ -229,6 +264,12 @@ func TestT131OwnApproval(t *testing.T) {
 				t.Errorf("%s of %s, version %q: asked %q, result %q", tt.tool, tt.user, version, *asked, textOf(r))
 			}
 		}
+	}
+	// An operator waits for a call whose caller may approve it.
+	ours := call(t, connect(t, off, "ada", legacy, nil), "deploy", nil).Meta["toold/callId"]
+	opts, asked := answering(accept(nil))
+	if r, err := connect(t, on, "oscar", legacy, opts).CallTool(within(t), &mcp.CallToolParams{Name: "toold_wait", Arguments: map[string]any{"call_id": ours}}); err == nil || len(*asked) > 0 {
+		t.Errorf("toold_wait of an operator asked %q and returned %v", *asked, r)
 	}
 	// A client that was not asked answers anyway.
 	c := connect(t, off, "ada", "", asking())

@@ -51,8 +51,8 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 	return out
 }
 
-// data returns the data of a result. If the result has only the beginning and the end of it, data reads the artifact that has all of it: a
-// client may refuse a result whose data does not match the schema of the tool. It returns nothing if the data is too large.
+// data returns the complete data of a result. If the journal has only the beginning and the end, data reads the artifact that has all of it,
+// because a client may refuse data that does not match the schema of the tool. It returns nothing if the data is too large.
 func (s *Server) data(ctx context.Context, id string, r *tooldv1.ToolResult, left *int) []byte {
 	var cut struct {
 		Truncated bool   `json:"truncated"`

@@ -2,8 +2,8 @@ package mcpserver
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -53,7 +53,8 @@ type Server struct {
 	sdk     *mcp.Server
 	partial partial
 	owners  owners
-	closed  context.Context // done when the server closes
+	refused atomic.Pointer[error] // why the daemon refuses the connection of a client over stdio
+	closed  context.Context       // done when the server closes
 	close   context.CancelFunc
 	send    mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
 }
@@ -76,13 +77,17 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Run serves one client over a transport such as stdio. It blocks until the client disconnects or ctx is done.
-func (s *Server) Run(ctx context.Context, t mcp.Transport) error { return s.sdk.Run(ctx, t) }
+// Run serves one client over a transport such as stdio. It blocks until the client disconnects, ctx is done, or the credential of the connection
+// is no longer valid. Only the last is an error of the API.
+func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
+	err := s.sdk.Run(ctx, t)
+	if refused := s.refused.Load(); refused != nil {
+		return *refused
+	}
+	return err
+}
 
-// errClosed ends the requests in progress. It is not a cancellation by the client, so their calls continue.
-var errClosed = errors.New("the server closes")
-
-// Close ends the requests in progress and the sessions of all clients.
+// Close ends the requests in progress and the sessions of all clients. The calls of these requests continue.
 func (s *Server) Close() {
 	s.close()
 	for session := range s.sdk.Sessions() {
@@ -107,6 +112,8 @@ func (s *Server) Handler() http.Handler {
 		switch {
 		case r.Header.Get("Mcp-Protocol-Version") >= firstStateless:
 			stateless.ServeHTTP(w, r)
+		case r.Header.Get(sessionHeader) != "" && r.Method == http.MethodGet:
+			s.serveNotifications(w, r, sessions)
 		case r.Header.Get(sessionHeader) != "":
 			sessions.ServeHTTP(w, r)
 		default:
@@ -117,8 +124,8 @@ func (s *Server) Handler() http.Handler {
 }
 
 // authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session of
-// another principal. The SDK passes this information on as that of a bearer token only, so every request gets one; the real credential stays
-// in the context.
+// another principal. The SDK takes an identity only from a bearer token, so each request gets a token that names the principal. The real
+// credential stays in the context.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	inner := auth.RequireBearerToken(func(ctx context.Context, principal string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: principal, Extra: map[string]any{requestContext: context.WithoutCancel(ctx)}}, nil
@@ -166,7 +173,8 @@ func withRequest(ctx context.Context, req mcp.Request) context.Context {
 	return requestValues{ctx, values}
 }
 
-// requestValues is a context whose values come from another one first. The other one has no cancellation, whose cause is a value too.
+// requestValues is a context that looks for values in another one first. The other one must have no cancellation, because [context.Cause] would
+// find it as a value.
 type requestValues struct {
 	context.Context
 	values context.Context
@@ -187,14 +195,18 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 		case *mcp.ListToolsRequest:
 			return result(s.listTools(ctx, req))
 		case *mcp.CallToolRequest:
-			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			defer context.AfterFunc(s.closed, func() { cancel(errClosed) })()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(s.closed, cancel)()
 			return result(s.callTool(ctx, req))
 		case *mcp.ListPromptsRequest, *mcp.GetPromptRequest, *mcp.ListResourcesRequest, *mcp.ListResourceTemplatesRequest, *mcp.ReadResourceRequest:
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK has empty lists
 		case *mcp.InitializedRequest:
-			s.watchSession(ctx, req.Session)
+			r, err := next(ctx, method, req)
+			if err == nil && req.Session.ID() == "" {
+				s.watchStdio(ctx, req.Session)
+			}
+			return r, err
 		case *mcp.ServerRequest[*taskParams]:
 			return s.task(ctx, method, clientOf(req), req.Params.id(), req, next)
 		case *mcp.ServerRequest[*taskAnswers]:

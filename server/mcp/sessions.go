@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Limits of the sessions of clients of protocol versions before 2026-07-28.
@@ -34,6 +35,23 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, next http.Handler
 	next.ServeHTTP(w, r)
 }
 
+// sessionOf returns the session that a request names, or nil if that is a session of another principal.
+func (s *Server) sessionOf(r *http.Request) *mcp.ServerSession {
+	id := r.Header.Get(sessionHeader)
+	s.owners.mu.Lock()
+	principal, known := s.owners.ids[id] // not known until the first request has ended
+	s.owners.mu.Unlock()
+	if known && principal != auth.TokenInfoFromContext(r.Context()).UserID {
+		return nil
+	}
+	for session := range s.sdk.Sessions() {
+		if session.ID() == id {
+			return session
+		}
+	}
+	return nil
+}
+
 // entered remembers the principal of the session that a request has begun.
 func (s *Server) entered(w http.ResponseWriter, principal string) {
 	s.owners.mu.Lock()
@@ -52,10 +70,13 @@ func (s *Server) enter(principal string) int {
 	s.owners.mu.Lock()
 	defer s.owners.mu.Unlock()
 	open, all, own := map[string]string{}, 0, s.owners.begun[principal]
-	for session := range s.sdk.Sessions() {
-		all++
+	for _, n := range s.owners.begun {
+		all += n
+	}
+	for session := range s.sdk.Sessions() { // each request of newer protocol versions is one too
 		if of, ok := s.owners.ids[session.ID()]; ok {
 			open[session.ID()] = of
+			all++
 			if of == principal {
 				own++
 			}

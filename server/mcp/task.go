@@ -29,7 +29,7 @@ const (
 // metaTask is the key of a tool's metadata that makes its calls tasks from their beginning.
 const (
 	metaTask     = "mcp.task"
-	taskRequired = "required" // a client without the extension gets an error; with any other value, it waits for the result
+	taskRequired = "required" // refuses clients without the extension; with any other value, these clients wait for the result
 )
 
 // Values of task.Status.
@@ -162,8 +162,8 @@ func latest(times ...*timestamppb.Timestamp) time.Time {
 	return last
 }
 
-// ownCall returns the call of a task. For everyone but the principal that started the call, there is no such task, even for an operator, who
-// sees the call. A client over stdio is the only one, with all rights of its connection.
+// ownCall returns a call of the principal. It returns no call of another principal, not even to an operator, who may read that call through the
+// API. A client over stdio gets every call that its connection may read.
 func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) {
 	principal := ""
 	if s.cfg.Authenticate != nil {
@@ -178,7 +178,7 @@ func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) 
 	}
 	c := got.GetCall()
 	if err != nil || principal != "" && principal != Principal(c.GetNamespace(), c.GetCaller().GetSubject()) {
-		return nil, invalid("there is no task with this taskId")
+		return nil, invalid("there is no call with this id")
 	}
 	return c, nil
 }
@@ -186,8 +186,8 @@ func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) 
 // Principal returns the text that [Config.Authenticate] returns.
 func Principal(namespace, subject string) string { return namespace + "/" + subject }
 
-// startTask starts a call for a client with the extension, by a unary request: such a call continues without a watcher. It returns a task at once
-// if the tool says so, else nil. Then the caller follows the call, for at most taskAfter.
+// startTask starts a call for a client with the extension. It uses CallTool, because a call of CallTool continues without a watcher. It returns a
+// task if the tool wants one at once, else nil: then the request follows the call for at most taskAfter.
 func (s *Server) startTask(ctx context.Context, spec *tooldv1.CallSpec, atOnce bool) (*task, error) {
 	r, err := s.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(0)})
 	if err != nil || !atOnce || isUnknown(r.GetCall().GetToolDigest(), r.GetCall().GetResult()) {

@@ -57,13 +57,16 @@ func (s *Server) waitTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	if err != nil {
 		return nil, err
 	}
+	if _, err := s.ownCall(ctx, id); err != nil {
+		return nil, err
+	}
 	suspension := ""
 	if text := req.Params.RequestState; text != "" {
 		var of string
 		if of, suspension, err = s.retried(ctx, text); err != nil {
 			return nil, err
 		}
-		if _, err := s.ownCall(ctx, id); err != nil || of != id {
+		if of != id {
 			return nil, errState
 		}
 	}
@@ -86,19 +89,34 @@ func (s *Server) watch(ctx context.Context, c *client, st *state, wait time.Dura
 		questions, err := s.questionsOf(waiting, c, st.suspension)
 		return err != nil || questions != nil
 	}
-	err := s.follow(waiting, st, report, func(ctx context.Context, cursor string) (frames, error) {
-		return framesOf(s.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{
-			Selector: &tooldv1.WatchCallsRequest_CallId{CallId: st.id}, Cursor: cursor, Follow: true,
-		}))
-	})
+	err := s.follow(waiting, st, report, func(ctx context.Context, cursor string) (frames, error) { return s.watchCall(ctx, st.id, cursor) })
 	if status.Code(err) == codes.DeadlineExceeded || waiting.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
 	return err
 }
 
-// waiting returns a result that says what a call waits for. A client may refuse a result without structured content from a tool that
-// promises it, unless the result is an error; so it is an error for these tools.
+// watchOn follows a call whose question someone else has answered, for the default time.
+func (s *Server) watchOn(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) error {
+	stop := st.stop
+	st.cursor = ""
+	err := s.watch(ctx, c, st, defaultWait*time.Second, report)
+	st.stop = stop
+	if ctx.Err() != nil {
+		s.cancelled(ctx, st)
+	}
+	return err
+}
+
+// watchCall opens the stream of a call. Without a cursor, it begins with the state of the call.
+func (s *Server) watchCall(ctx context.Context, id, cursor string) (frames, error) {
+	return framesOf(s.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{
+		Selector: &tooldv1.WatchCallsRequest_CallId{CallId: id}, Cursor: cursor, Follow: true,
+	}))
+}
+
+// waiting returns a result that says what a call waits for. For a tool with an output schema the result is an error: clients require structured
+// content from such a tool, except in errors.
 func (s *Server) waiting(ctx context.Context, c *client, st *state) (*toolResult, error) {
 	out := &toolResult{ResultType: c.complete(), Content: []mcp.Content{&mcp.TextContent{Text: waitingText(st)}}}
 	out.Meta = mcp.Meta{metaCall: st.id}
