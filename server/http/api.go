@@ -100,7 +100,11 @@ func stream[Req, Res any](a *api, name string, f func(*Req, grpc.ServerStreaming
 // bidi registers a method whose client and server send messages independently, which needs HTTP/2.
 func bidi[Req, Res any](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
 	a.mux.Handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[Req, Res]) error {
-		if err := service.Bidi(ctx, a.service, name, f, both.Receive, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}); err != nil {
+		serve := func(stream grpc.BidiStreamingServer[Req, Res]) error {
+			unlimitBody(ctx)
+			return f(stream)
+		}
+		if err := service.Bidi(ctx, a.service, name, serve, both.Receive, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}); err != nil {
 			return toConnect(err)
 		}
 		return nil

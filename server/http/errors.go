@@ -35,6 +35,26 @@ func toConnect(err error) *connect.Error {
 	return e
 }
 
+// inJSON gives the errors of routing the form of all others.
+func inJSON(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		plain := &recorded{header: http.Header{}}
+		mux.ServeHTTP(plain, r)
+		e := recordError(status.Errorf(codes.NotFound, "no route has the path %q", r.URL.Path))
+		if plain.status == http.StatusMethodNotAllowed {
+			e = recordError(status.Errorf(codes.Unimplemented, "the route has no method %s", r.Method))
+			w.Header().Set("Allow", plain.header.Get("Allow"))
+		}
+		w.Header().Set("Content-Type", e.header.Get("Content-Type"))
+		w.WriteHeader(plain.status)
+		_, _ = w.Write(e.Bytes()) // a write fails only when the client is gone
+	})
+}
+
 var errorWriter = connect.NewErrorWriter()
 
 // fail writes the error of a route, which may be a refusal.

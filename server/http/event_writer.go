@@ -103,11 +103,10 @@ func passes(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// An attached response is sent by net/http.
+// An attached response is sent by net/http. See endSlow for clients that read nothing.
 type attached struct {
-	w     http.ResponseWriter
-	r     *http.Request
-	stall time.Duration // how long the client may read nothing
+	w http.ResponseWriter
+	r *http.Request
 }
 
 func (a *attached) begin(contentType string) error {
@@ -117,16 +116,10 @@ func (a *attached) begin(contentType string) error {
 }
 
 func (a *attached) write(b []byte) error {
-	rc := http.NewResponseController(a.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(a.stall)) // without deadlines, the write ends with the connection
 	if _, err := a.w.Write(b); err != nil {
 		return err
 	}
-	if err := rc.Flush(); err != nil {
-		return err
-	}
-	_ = rc.SetWriteDeadline(time.Time{}) // over HTTP/2, a deadline ends the stream even between writes
-	return nil
+	return http.NewResponseController(a.w).Flush()
 }
 
 func (a *attached) fail(err error) { writeError(a.w, a.r, err) }

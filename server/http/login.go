@@ -93,6 +93,15 @@ func (s *Server) noSession(r *http.Request) *call.Refusal {
 	return nil
 }
 
+// refuseMethod returns the refusal of a request for a method of the API without a valid credential. The handlers of Connect would read a message
+// of up to 4 MiB first.
+func (s *Server) refuseMethod(ctx context.Context, name string, c access.Credential) error {
+	if !strings.HasPrefix(name, "/toold.v1.") {
+		return nil
+	}
+	return s.cfg.Service.Serve(ctx, c, name, nil, func(context.Context) error { return nil })
+}
+
 // withCredential puts the credential of each request, and the way to interrupt its response, into the context.
 func (s *Server) withCredential(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -108,6 +117,12 @@ func (s *Server) withCredential(next http.Handler) http.Handler {
 			c.Session = cookie.Value
 		}
 		ctx := context.WithValue(access.WithCredential(r.Context(), c), controllerKey{}, http.NewResponseController(w))
+		if _, err := s.cfg.Service.Auth().Identify(ctx, *c); err == nil {
+			s.guests.admit(ctx)
+		} else if err := s.refuseMethod(ctx, r.URL.Path, *c); err != nil {
+			_ = errorWriter.Write(w, r, toConnect(err)) // a write fails only when the client is gone
+			return
+		}
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -26,6 +26,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v1/calls/{call}/artifacts/{name...}", s.artifact)
 	mux.HandleFunc("GET /v1/watch", s.watch)
 	mux.HandleFunc("GET /openapi.json", openapi.Serve)
+	for _, path := range []string{"/v1/watch", "/v1/ui/runs/{run}/stream", "/v1/ui/threads/{thread}/stream", "/v1/agui/runs/{run}/stream", "/v1/agui/threads/{thread}/stream"} {
+		mux.HandleFunc("HEAD "+path, refuseHead)
+	}
 	if s.cfg.Metrics != nil {
 		mux.Handle("GET /metrics", s.permitted(access.MetricsMethod, s.cfg.Metrics))
 	}
@@ -34,13 +37,19 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.MCP)
 		mux.Handle("GET /.well-known/oauth-protected-resource/mcp", s.cfg.MCP)
 	}
-	return s.protect(s.withCredential(formFromQuery(mux)))
+	return s.endSlow(s.protect(s.withCredential(formFromQuery(inJSON(mux)))))
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }
 
 func notReady(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusServiceUnavailable, "not ready")
+}
+
+// refuseHead answers HEAD for a stream, which would not end without a body.
+func refuseHead(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Allow", http.MethodGet)
+	w.WriteHeader(http.StatusMethodNotAllowed)
 }
 
 func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {

@@ -40,10 +40,12 @@ type Config struct {
 
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
-	cfg   Config
-	calls tooldv1.CallServiceClient // serves requests of the own routes like those of clients
-	http  *http.Server
-	ready atomic.Bool
+	cfg      Config
+	calls    tooldv1.CallServiceClient // serves requests of the own routes like those of clients
+	http     *http.Server
+	ready    atomic.Bool
+	guests   *guests
+	bodyTime time.Duration
 
 	streams   sync.WaitGroup  // responses that have left net/http; see detach
 	streaming context.Context // ends when the server ends them
@@ -64,7 +66,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Stall == 0 {
 		cfg.Stall = 30 * time.Second
 	}
-	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn())}
+	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn()), guests: newGuests(), bodyTime: bodyTime}
 	s.streaming, s.cut = context.WithCancel(context.Background())
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -72,7 +74,8 @@ func New(cfg Config) (*Server, error) {
 	protocols.SetUnencryptedHTTP2(true)
 	s.http = &http.Server{
 		Handler: s.routes(), Protocols: protocols, TLSConfig: secured(cfg.TLS), MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: zap.NewStdLog(cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ConnContext: s.guests.arrived, ConnState: s.guests.changed,
+		ErrorLog: zap.NewStdLog(cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
 	}
 	return s, nil
 }

@@ -17,5 +17,9 @@ func NewStandby(secure *tls.Config) *http.Server {
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", notReady)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { writeError(w, r, service.StandbyError()) })
-	return &http.Server{Handler: mux, TLSConfig: secured(secure), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	g := newGuests()
+	return &http.Server{
+		Handler: mux, TLSConfig: secured(secure), MaxHeaderBytes: maxHeader, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ConnContext: g.arrived, ConnState: g.changed, ErrorLog: log.New(io.Discard, "", 0),
+	}
 }

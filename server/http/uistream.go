@@ -4,9 +4,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/http/uistream"
 )
@@ -25,10 +22,6 @@ func (s *Server) uiThread(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) uiStream(w http.ResponseWriter, r *http.Request, run string) {
-	if r.Method != http.MethodGet { // HEAD has no body, so its client cannot see where the stream ends
-		writeError(w, r, status.Error(codes.Unimplemented, "want the method GET"))
-		return
-	}
 	q, err := uiQueryOf(r)
 	if err != nil {
 		writeError(w, r, err)

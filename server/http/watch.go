@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/http/jsonform"
 	"github.com/toold-dev/toold/server/http/sse"
@@ -44,7 +41,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		out.end(ctx, s.follow(ctx, q, out))
 	}
 	if !s.detach(w, r, serve) {
-		serve(r.Context(), &attached{w, r, s.cfg.Stall})
+		serve(r.Context(), &attached{w, r})
 	}
 }
 
@@ -61,9 +58,6 @@ func (s *Server) follow(ctx context.Context, q watchQuery, out *eventWriter) err
 
 // readWatch reads the request of a watch.
 func readWatch(r *http.Request) (q watchQuery, err error) {
-	if r.Method != http.MethodGet { // HEAD has no body, so it would not end
-		return q, status.Error(codes.Unimplemented, "want the method GET")
-	}
 	q.cursor = r.Header.Get("Last-Event-ID") // an EventSource sends its newest position here, and its first one in the query
 	for name, values := range r.URL.Query() {
 		switch {

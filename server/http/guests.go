@@ -1,0 +1,71 @@
+package httpserver
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// maxGuests is the maximum number of guests. A guest is a connection on which no request has had a valid credential yet. When there is one more,
+// the oldest guest is disconnected.
+const maxGuests = 256
+
+// guests has the guests of a server.
+type guests struct {
+	mu    sync.Mutex
+	order map[net.Conn]int // counts up, so the oldest guest has the lowest number
+	count int
+}
+
+func newGuests() *guests { return &guests{order: map[net.Conn]int{}} }
+
+type connKey struct{}
+
+// arrived adds a connection. It implements [http.Server.ConnContext].
+func (g *guests) arrived(ctx context.Context, conn net.Conn) context.Context {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.count++
+	g.order[conn] = g.count
+	if len(g.order) > maxGuests {
+		oldest := conn
+		for c, n := range g.order {
+			if n < g.order[oldest] {
+				oldest = c
+			}
+		}
+		delete(g.order, oldest)
+		disconnect(oldest)
+	}
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// disconnect closes a connection at once. The Close of TLS would wait for the client.
+func disconnect(conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	_ = conn.Close() // nothing can be done about a connection that does not close
+}
+
+// changed removes a connection that has ended or left net/http. It implements [http.Server.ConnState].
+func (g *guests) changed(conn net.Conn, state http.ConnState) {
+	if state == http.StateClosed || state == http.StateHijacked {
+		g.remove(conn)
+	}
+}
+
+// admit removes the connection of a request that has a valid credential.
+func (g *guests) admit(ctx context.Context) {
+	if conn, ok := ctx.Value(connKey{}).(net.Conn); ok {
+		g.remove(conn)
+	}
+}
+
+func (g *guests) remove(conn net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.order, conn)
+}

@@ -1,0 +1,97 @@
+package httpserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+)
+
+// bodyTime is the default of how long a client may take to send the body of a request. Streams of messages from a client with a credential have
+// no limit.
+const bodyTime = time.Minute
+
+// endSlow ends a request whose client takes too long to send the body, or reads nothing of the response.
+func (s *Server) endSlow(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := http.NewResponseController(w)
+		out := &timedWriter{w, c, s.cfg.Stall, r.ProtoMajor > 1}
+		if r.Body != nil && r.Body != http.NoBody {
+			_ = c.SetReadDeadline(time.Now().Add(s.bodyTime)) // without deadlines, the request ends with the connection
+			unread := *r                                      // net/http looks at the body of r when it sends a response before the end of the body
+			r = &unread
+			r.Body = &timedBody{r.Body, c}
+		}
+		next.ServeHTTP(out, r)
+		out.arm() // net/http sends the rest after the handler
+	})
+}
+
+// unlimitBody ends the time limit of a request's body.
+func unlimitBody(ctx context.Context) {
+	if c, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
+		_ = c.SetReadDeadline(time.Time{}) // a limit that remains ends the request early
+	}
+}
+
+// A timedBody ends the time limit at the end of the body. After it, net/http waits for the client to leave.
+type timedBody struct {
+	io.ReadCloser
+	controller *http.ResponseController
+}
+
+// Read implements [io.Reader].
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		_ = b.controller.SetReadDeadline(time.Time{}) // see unlimitBody
+	}
+	return n, err
+}
+
+// A timedWriter limits the time of each write.
+type timedWriter struct {
+	http.ResponseWriter
+	controller *http.ResponseController
+	stall      time.Duration
+	disarms    bool // over HTTP/2, a deadline ends the stream even between writes
+}
+
+// timedPart is the largest number of bytes that a client must read within the time of one write.
+const timedPart = 64 << 10
+
+// Write implements [http.ResponseWriter].
+func (t *timedWriter) Write(b []byte) (n int, err error) {
+	defer t.disarm()
+	for {
+		part := b[n:min(len(b), n+timedPart)]
+		t.arm()
+		written, err := t.ResponseWriter.Write(part)
+		if n += written; err != nil || n == len(b) {
+			return n, err
+		}
+	}
+}
+
+// Flush implements [http.Flusher].
+func (t *timedWriter) Flush() { _ = t.FlushError() } // the next write fails too
+
+// FlushError flushes like [http.ResponseController.Flush].
+func (t *timedWriter) FlushError() error {
+	defer t.disarm()
+	t.arm()
+	return t.controller.Flush()
+}
+
+// Unwrap is for [http.ResponseController].
+func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+func (t *timedWriter) arm() {
+	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // without deadlines, a write ends with the connection
+}
+
+func (t *timedWriter) disarm() {
+	if t.disarms {
+		_ = t.controller.SetWriteDeadline(time.Time{}) // the next write sets it again
+	}
+}
