@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -26,7 +27,10 @@ func (s *Server) protect(next http.Handler) http.Handler {
 		}).Handler(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		setPolicies(w.Header(), r.TLS != nil)
+		maps.Copy(w.Header(), policies)
+		if r.TLS != nil {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		if refusal := s.foreign(r); refusal != nil {
 			writeError(w, r, service.Refused(refusal))
 			return
@@ -38,15 +42,13 @@ func (s *Server) protect(next http.Handler) http.Handler {
 // policy allows a page nothing but the files and the API of its own origin.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-func setPolicies(h http.Header, secure bool) {
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	if secure {
-		h.Set("Strict-Transport-Security", "max-age=31536000")
-	}
+// policies are headers of every response. Handlers may replace a value but not change it, because all responses share it.
+var policies = http.Header{
+	"Content-Security-Policy":      {policy},
+	"X-Content-Type-Options":       {"nosniff"},
+	"Referrer-Policy":              {"no-referrer"},
+	"Cross-Origin-Opener-Policy":   {"same-origin"},
+	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
 
 // foreign returns the refusal of a request whose host or origin is not this server's, or nil.

@@ -51,7 +51,7 @@ func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	svc := s.server.cfg.Service
 	err := service.Stream(ctx, svc, tooldv1.CallService_WatchCalls_FullMethodName, svc.Calls.WatchCalls, req, service.Out[tooldv1.WatchCallsResponse]{
 		Send: func(res *tooldv1.WatchCallsResponse) error {
-			err := s.frame(ctx, res.GetFrame())
+			err := readable(res.GetFrame(), func(f *tooldv1.Frame) error { return s.frame(ctx, f) })
 			if s.done {
 				stop() // nothing else ends the watch of a run
 				return context.Canceled

@@ -44,7 +44,7 @@ func (s *Server) watchInbox(ctx context.Context, out *eventWriter) error {
 // serve watches the namespace. A principal that may not watch it polls.
 func (in *inbox) serve(ctx context.Context) error {
 	req := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}
-	err := in.server.streamCalls(ctx, req, func(res *tooldv1.WatchCallsResponse) error { return in.frame(ctx, res.GetFrame()) })
+	err := in.server.streamCalls(ctx, req, func(f *tooldv1.Frame) error { return in.frame(ctx, f) })
 	if status.Code(err) == codes.PermissionDenied && !in.ready {
 		return in.poll(ctx)
 	}
@@ -100,7 +100,7 @@ func (in *inbox) list(ctx context.Context) error {
 	open := map[string]bool{}
 	req := &tooldv1.ListCallsRequest{Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}, Order: tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST, PageSize: 100}
 	for {
-		page, err := service.Unary(ctx, in.server.cfg.Service, tooldv1.CallService_ListCalls_FullMethodName, in.server.cfg.Service.Calls.ListCalls, req)
+		page, err := in.server.calls.ListCalls(ctx, req)
 		if err != nil {
 			return err
 		}

@@ -97,12 +97,21 @@ func (q *watchQuery) request() *tooldv1.WatchCallsRequest {
 }
 
 func (s *Server) watchCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, out *eventWriter) error {
-	return s.streamCalls(ctx, req, func(res *tooldv1.WatchCallsResponse) error { return out.frame(res.GetFrame()) })
+	return s.streamCalls(ctx, req, out.frame)
 }
 
-func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, send func(*tooldv1.WatchCallsResponse) error) error {
+func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest, send func(*tooldv1.Frame) error) error {
 	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_WatchCalls_FullMethodName, s.cfg.Service.Calls.WatchCalls, req,
-		service.Out[tooldv1.WatchCallsResponse]{Send: send, Abort: abort(ctx), Apart: true})
+		service.Out[tooldv1.WatchCallsResponse]{Send: func(res *tooldv1.WatchCallsResponse) error { return readable(res.GetFrame(), send) }, Abort: abort(ctx), Apart: true})
+}
+
+// readable calls send with a frame whose fields can be read.
+func readable(f *tooldv1.Frame, send func(*tooldv1.Frame) error) error {
+	f, err := service.Readable(f)
+	if err != nil {
+		return err
+	}
+	return send(f)
 }
 
 // watchTurn streams the events of a turn's calls, and then its messages. Only the events have cursors. A client that connects again during the
@@ -134,5 +143,5 @@ func (s *Server) watchTurn(ctx context.Context, q watchQuery, out *eventWriter) 
 
 func (s *Server) getTurn(ctx context.Context, id string, send func(*tooldv1.Frame) error) error {
 	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_GetTurn_FullMethodName, s.cfg.Service.Calls.GetTurn, &tooldv1.GetTurnRequest{TurnId: id},
-		service.Out[tooldv1.GetTurnResponse]{Send: func(res *tooldv1.GetTurnResponse) error { return send(res.GetFrame()) }, Abort: abort(ctx)})
+		service.Out[tooldv1.GetTurnResponse]{Send: func(res *tooldv1.GetTurnResponse) error { return readable(res.GetFrame(), send) }, Abort: abort(ctx)})
 }

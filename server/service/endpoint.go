@@ -13,7 +13,7 @@ import (
 )
 
 // Unary serves a request of an endpoint that does not use gRPC. f is the method of a service, and name is its full name. The context holds
-// the credential of the client; see [access.WithCredential].
+// the credential of the client; see [access.WithCredential]. The response may be only encodable; see [Readable].
 func Unary[Req, Res any](ctx context.Context, s *Service, name string, f func(context.Context, *Req) (*Res, error), req *Req) (res *Res, err error) {
 	err = s.Serve(ctx, access.CredentialFrom(ctx), name, req, func(ctx context.Context) (err error) {
 		res, err = f(ctx, req)
@@ -22,27 +22,18 @@ func Unary[Req, Res any](ctx context.Context, s *Service, name string, f func(co
 	if err != nil {
 		return nil, err
 	}
-	return readable(res)
+	return res, nil
 }
 
-// readable returns a copy of a message whose fields can be read. The messages of package translate may hold their content in encoded form,
-// which only gRPC can send.
-func readable[M any](m *M) (*M, error) {
-	from, ok := any(m).(proto.Message)
-	if !ok {
-		return m, nil
-	}
-	encoded, err := proto.Marshal(from)
-	if err != nil {
-		return nil, err
-	}
-	out := new(M)
-	return out, proto.Unmarshal(encoded, any(out).(proto.Message))
+// Readable returns a copy of a response whose fields can be read. The messages of package translate may hold their content in encoded form.
+func Readable[M proto.Message](m M) (M, error) {
+	out := m.ProtoReflect().New().Interface().(M)
+	return out, transfer(out, m)
 }
 
 // Out is where the responses of a stream go.
 type Out[Res any] struct {
-	Send func(*Res) error // sends one response
+	Send func(*Res) error // sends one response, which may be only encodable; see [Readable]
 	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
 	Abort func()
 	// Apart sends each response in a goroutine of its own. Encoding needs a deep stack, which the goroutine of an idle stream would keep: 8 KB
@@ -90,7 +81,7 @@ func (s *sender[Res]) Send(res *Res) error {
 		return io.ErrClosedPipe
 	}
 	if !s.out.Apart {
-		return s.send(res)
+		return s.out.Send(res)
 	}
 	done := make(chan error, 1)
 	go func() { // returns when the response is sent, or when Abort ends it
@@ -99,17 +90,9 @@ func (s *sender[Res]) Send(res *Res) error {
 				done <- fmt.Errorf("panic: %v", r) // the interceptors cannot recover a panic in this goroutine
 			}
 		}()
-		done <- s.send(res)
+		done <- s.out.Send(res)
 	}()
 	return <-done
-}
-
-func (s *sender[Res]) send(res *Res) error {
-	res, err := readable(res)
-	if err != nil {
-		return err
-	}
-	return s.out.Send(res)
 }
 
 // end ends the response that is being sent, and refuses later ones.

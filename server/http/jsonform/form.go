@@ -52,9 +52,9 @@ func (f Form) MarshalAppend(dst []byte, m any) ([]byte, error) {
 		return nil, fmt.Errorf("%T is not a protobuf message", m)
 	}
 	if !f.readable {
-		return protojson.MarshalOptions{}.MarshalAppend(dst, message)
+		return appendPlain(dst, message)
 	}
-	text, err := protojson.Marshal(message)
+	text, err := appendPlain(nil, message)
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +98,7 @@ func appendText(dst, v []byte) []byte {
 	if v[0] == '"' || v[0] == 'n' {
 		return append(dst, v...)
 	}
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for _, c := range v {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ': // white space between tokens
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
+	return appendString(dst, v)
 }
 
 // appendValue appends the value of which the JSON string v contains the text. It copies v when the text is not an object, an array, a number or

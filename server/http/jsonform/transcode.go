@@ -1,0 +1,225 @@
+package jsonform
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"math"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// appendPlain appends protobuf's JSON mapping of a message. It reads the encoded form, because messages of package translate may hold their
+// content only so. To decode that and to write it with protojson was measured to take a quarter of the server's CPU time for a call.
+func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
+	encoded, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	t := transcoder{dst}
+	if t.message(encoded, m.ProtoReflect().Descriptor()) {
+		return t.out, nil
+	}
+	decoded := m.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(encoded, decoded); err != nil {
+		return nil, err
+	}
+	return protojson.MarshalOptions{}.MarshalAppend(dst, decoded)
+}
+
+// A transcoder writes the JSON of encoded messages. Its methods return false for what only protojson writes: maps, rare types, fields that
+// are not together, and errors.
+type transcoder struct{ out []byte }
+
+// message writes a message of type d.
+func (t *transcoder) message(in []byte, d protoreflect.MessageDescriptor) bool {
+	if isWellKnown(d) {
+		return t.wellKnown(in, d.FullName())
+	}
+	t.out = append(t.out, '{')
+	var seen uint64 // the numbers of the fields so far
+	for len(in) > 0 {
+		number, _, n := protowire.ConsumeTag(in)
+		f := d.Fields().ByNumber(number)
+		if n < 0 || f == nil || number > 63 || seen&(1<<number) != 0 {
+			return false
+		}
+		if seen != 0 {
+			t.out = append(t.out, ',')
+		}
+		seen |= 1 << number
+		t.out = append(append(append(t.out, '"'), f.JSONName()...), '"', ':')
+		var ok bool
+		if in, ok = t.field(in, f); !ok {
+			return false
+		}
+	}
+	t.out = append(t.out, '}')
+	return true
+}
+
+// field writes the value of the first field, with all further elements if it is a list. It returns what follows.
+func (t *transcoder) field(in []byte, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
+	if !f.IsList() {
+		_, kind, n := protowire.ConsumeTag(in)
+		return t.value(in[n:], kind, f)
+	}
+	t.out = append(t.out, '[')
+	for number := f.Number(); number == f.Number(); {
+		_, kind, n := protowire.ConsumeTag(in)
+		if in, ok = t.elements(in[n:], kind, f); !ok {
+			return nil, false
+		}
+		if number, _, n = protowire.ConsumeTag(in); n < 0 {
+			break // the end of the message
+		}
+	}
+	t.out[len(t.out)-1] = ']' // in place of the last comma
+	return in, true
+}
+
+// elements writes one element of a list, or several numbers that are packed. It adds a comma after each.
+func (t *transcoder) elements(in []byte, kind protowire.Type, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
+	if kind != protowire.BytesType || !f.IsPacked() {
+		rest, ok = t.value(in, kind, f)
+		t.out = append(t.out, ',')
+		return rest, ok
+	}
+	packed, n := protowire.ConsumeBytes(in)
+	if ok = len(packed) > 0; !ok {
+		return nil, false
+	}
+	for len(packed) > 0 && ok {
+		packed, ok = t.value(packed, protowire.VarintType, f)
+		t.out = append(t.out, ',')
+	}
+	return in[n:], ok
+}
+
+// value writes one value.
+func (t *transcoder) value(in []byte, kind protowire.Type, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
+	n := -1
+	switch kind {
+	case protowire.VarintType:
+		var v uint64
+		v, n = protowire.ConsumeVarint(in)
+		ok = t.number(v, f)
+	case protowire.BytesType:
+		var b []byte
+		b, n = protowire.ConsumeBytes(in)
+		ok = t.bytes(b, f)
+	case protowire.Fixed64Type:
+		var v uint64
+		v, n = protowire.ConsumeFixed64(in)
+		text, err := json.Marshal(math.Float64frombits(v)) // the same form as protojson's; refuses infinity
+		t.out = append(t.out, text...)
+		ok = err == nil && f.Kind() == protoreflect.DoubleKind
+	}
+	if n < 0 || !ok {
+		return nil, false
+	}
+	return in[n:], true
+}
+
+func (t *transcoder) number(v uint64, f protoreflect.FieldDescriptor) bool {
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		t.out = strconv.AppendBool(t.out, v != 0)
+	case protoreflect.EnumKind:
+		value := f.Enum().Values().ByNumber(protoreflect.EnumNumber(v))
+		if value == nil {
+			t.out = strconv.AppendInt(t.out, int64(int32(v)), 10)
+			break
+		}
+		t.out = append(append(append(t.out, '"'), value.Name()...), '"')
+	case protoreflect.Int32Kind:
+		t.out = strconv.AppendInt(t.out, int64(int32(v)), 10)
+	case protoreflect.Int64Kind: // a string, because JavaScript has no such numbers
+		t.out = append(strconv.AppendInt(append(t.out, '"'), int64(v), 10), '"')
+	default:
+		return false
+	}
+	return true
+}
+
+func (t *transcoder) bytes(b []byte, f protoreflect.FieldDescriptor) bool {
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		t.out = appendString(t.out, b)
+	case protoreflect.BytesKind:
+		t.out = append(base64.StdEncoding.AppendEncode(append(t.out, '"'), b), '"')
+	case protoreflect.MessageKind:
+		return !f.IsMap() && t.message(b, f.Message())
+	default:
+		return false
+	}
+	return true
+}
+
+// wellKnown writes a time or a duration.
+func (t *transcoder) wellKnown(in []byte, name protoreflect.FullName) bool {
+	var seconds, nanos int64
+	for len(in) > 0 {
+		number, _, n := protowire.ConsumeTag(in)
+		v, m := protowire.ConsumeVarint(in[max(n, 0):])
+		switch {
+		case n < 0 || m < 0:
+			return false
+		case number == 1:
+			seconds = int64(v)
+		case number == 2:
+			nanos = int64(v)
+		}
+		in = in[n+m:]
+	}
+	const lastSecond = 253402300799 // of the year 9999
+	if nanos < 0 || nanos >= int64(time.Second) || seconds < 0 || seconds > lastSecond {
+		return false
+	}
+	at := time.Unix(seconds, nanos).UTC()
+	switch name {
+	case "google.protobuf.Timestamp":
+		t.out = append(withoutZeros(at.AppendFormat(append(t.out, '"'), "2006-01-02T15:04:05.000000000")), 'Z', '"')
+	case "google.protobuf.Duration":
+		t.out = strconv.AppendInt(append(t.out, '"'), seconds, 10)
+		t.out = append(withoutZeros(at.AppendFormat(t.out, ".000000000")), 's', '"')
+	default:
+		return false
+	}
+	return true
+}
+
+// withoutZeros shortens the nine digits of a fraction to 6, 3 or 0 digits.
+func withoutZeros(b []byte) []byte {
+	return bytes.TrimSuffix(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("000")), []byte("000")), []byte(".000"))
+}
+
+// appendString appends a JSON string.
+func appendString(dst, text []byte) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	start := 0 // of what is not appended yet
+	for i, c := range text {
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, text[start:i]...)
+		start = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(append(dst, text[start:]...), '"')
+}
