@@ -47,10 +47,11 @@ func inJSON(mux *http.ServeMux) http.Handler {
 		e := recordError(status.Errorf(codes.NotFound, "no route has the path %q", r.URL.Path))
 		if plain.status == http.StatusMethodNotAllowed {
 			e = recordError(status.Errorf(codes.Unimplemented, "the route has no method %s", r.Method))
+			e.status = plain.status
 			w.Header().Set("Allow", plain.header.Get("Allow"))
 		}
 		w.Header().Set("Content-Type", e.header.Get("Content-Type"))
-		w.WriteHeader(plain.status)
+		w.WriteHeader(e.status)   // never the redirect of a path with dots
 		_, _ = w.Write(e.Bytes()) // a write fails only when the client is gone
 	})
 }
