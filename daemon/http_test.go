@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,7 +48,8 @@ func (b *browser) do(method, path, token, body string) (int, string) {
 
 // TestHTTP checks the API as JSON, with the access check of gRPC.
 func TestHTTP(t *testing.T) {
-	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
+	p := newSite(t, "").start("--listen-http", "127.0.0.1:0")
+	b := browserOf(t, p)
 	defer http.DefaultClient.CloseIdleConnections()
 	call := `{"spec":{"tool":"grep","arguments":"{\"pattern\":\"nothing\"}"}}`
 	tests := []struct {
@@ -72,6 +74,8 @@ func TestHTTP(t *testing.T) {
 			}
 		})
 	}
+	refused := regexp.MustCompile(`request refused.*127\.0\.0\.1:\d+.*TOKEN_REQUIRED`)
+	eventually(t, "the log has the address of a refused client", func() bool { return refused.MatchString(p.log.String()) })
 	for name := range access.Table() {
 		if !strings.HasPrefix(name, "/toold.") {
 			continue

@@ -118,6 +118,8 @@ type Credential struct {
 	// UID is the user at the other end of a unix socket. Local says that there is one.
 	UID   uint32
 	Local bool
+	// From is the network address of the client, for the log. It is empty when the context of the request has it as a gRPC peer.
+	From string
 }
 
 type credentialKey struct{}

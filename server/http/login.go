@@ -105,7 +105,7 @@ func (s *Server) refuseMethod(ctx context.Context, name string, c access.Credent
 // withCredential puts the credential of each request, and the way to interrupt its response, into the context.
 func (s *Server) withCredential(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &access.Credential{Authorization: r.Header.Values("Authorization")}
+		c := &access.Credential{Authorization: r.Header.Values("Authorization"), From: r.RemoteAddr}
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			c.Certificate = r.TLS.VerifiedChains[0][0]
 		}

@@ -31,7 +31,7 @@ func (s *Service) logRefusal(ctx context.Context, r *request) error {
 	if entry == nil || level == zap.WarnLevel && !s.refusals.allow(time.Now()) {
 		return err
 	}
-	from := ""
+	from := r.credential.From
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		from = p.Addr.String()
 	}
