@@ -71,6 +71,7 @@ bench-plugins: ## what each plugin adds to the server CPU of a read-only call
 .PHONY: generate
 generate: ## generate the Go code of proto/ and the OpenAPI document with the pinned tools
 	$(BUF) generate
+	@mkdir -p bin
 	$(BUF) build -o bin/image.binpb
 	go run ./server/http/openapi/generate bin/image.binpb server/http/openapi/openapi.json
 

@@ -101,7 +101,8 @@ type Principal struct {
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
 	// The roles at the time of the record.
 	Roles []Role `protobuf:"varint,2,rep,packed,name=roles,proto3,enum=toold.v1.Role" json:"roles,omitempty"`
-	// How the identity was established: `peer` (the user at the other end of the unix socket) or `token`.
+	// How the client proved its identity: `token`, `session` (of a browser), `jwt` (a token that an issuer signed), `certificate`, or `peer` (the
+	// user at the other end of the unix socket).
 	Method string `protobuf:"bytes,3,opt,name=method,proto3" json:"method,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,4,opt,name=namespace,proto3" json:"namespace,omitempty"`
