@@ -36,7 +36,7 @@ const minTokenLength = 22
 // An Auth authenticates clients. Many goroutines may use it.
 type Auth struct {
 	peers  map[uint32]*Identity   // immutable
-	tokens atomic.Pointer[tokens] // the tokens of this moment; a change replaces them
+	tokens atomic.Pointer[tokens] // the current tokens; each change stores a new set
 
 	changing sync.Mutex // held during each change of the tokens, including its commit
 	store    Store
@@ -224,8 +224,8 @@ func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the credential expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether the namespace has as many different people as who requires, not counting the subjects in not. Issuers, and rules
-// for many certificates, could always add a person, so one that gives such a role and group is enough.
+// CanApprove reports whether the namespace has enough approvers. It counts each subject once, and does not count the subjects in not. An issuer
+// or a certificate rule whose principals can be approvers stands for any number of people, unless the rule names a subject.
 func (a *Auth) CanApprove(namespace string, who *tool.Approvers, not ...string) bool {
 	left := max(who.Count, 1)
 	seen := slices.Clone(not)

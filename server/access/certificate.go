@@ -16,8 +16,8 @@ import (
 
 // A CertificateRule maps client certificates to a principal.
 type CertificateRule struct {
-	// Match is a SPIFFE id, whose last part may be * for every id that begins with the rest, or the whole distinguished name of the subject as
-	// in RFC 4514, such as CN=ci,O=Acme.
+	// Match is a SPIFFE id, or the whole distinguished name of the subject as in RFC 4514, such as CN=ci,O=Acme. The last part of a SPIFFE id may
+	// be *, which matches every id that begins with the parts before it.
 	Match string
 	// Principal is the principal of the certificates. If its subject is empty, the name that matched is the subject.
 	Principal tool.Principal

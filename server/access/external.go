@@ -37,7 +37,7 @@ type External struct {
 	verified map[[sha256.Size]byte]verified // verified tokens by hash
 }
 
-// A verified token is not verified again until again.
+// A verified is the identity of a verified token. It is used until the time again.
 type verified struct {
 	id    *Identity
 	again time.Time
@@ -45,7 +45,7 @@ type verified struct {
 
 const (
 	maxVerified = 4096 // verified tokens that are remembered
-	// verifyAgain is the time after which a token is verified again. It bounds the time for which a key that its issuer withdrew still counts.
+	// verifyAgain is the time after which a token is verified again. A key that its issuer withdrew is accepted at most this much longer.
 	verifyAgain = 5 * time.Minute
 )
 

@@ -71,8 +71,9 @@ type Rule struct {
 	// IgnoresContext is set for handlers that may continue to wait for their client after their context has ended. The server does not wait
 	// for these handlers.
 	IgnoresContext bool
-	// Brief is set for methods whose requests usually end within milliseconds. They do not pay for the signal that ends a request when its
-	// token is revoked: for a token without an expiry, their handlers call [Identity.Ended] before each message that they send.
+	// Brief is set for methods whose requests usually end within milliseconds. When a token without an expiry is revoked, the context of such a
+	// request does not end, because that would make each request slower. Instead, the handler calls [Identity.Ended] before each message that
+	// it sends.
 	Brief bool
 	// Audited is set for methods whose requests are reported to the audit. Only unary methods can be audited.
 	Audited bool

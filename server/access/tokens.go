@@ -127,8 +127,8 @@ func (t *Token) parse() (*token, error) {
 	return newToken([sha256.Size]byte(sum), id), nil
 }
 
-// sourceOf returns the source of a configured credential. It changes with the rights of the credential, so that what it created does not
-// outlive these rights, also when they change while the daemon does not run.
+// sourceOf returns the source of a configured credential. It contains a hash of the rights of the credential. When these change, the source
+// changes too, and the credentials with the old source as parent end: at a reload, or at the next start.
 func (id *Identity) sourceOf(kind string, secret []byte) string {
 	rights := fmt.Sprintf("%s %x %q %q %d %q %d", kind, secret, id.Namespace, id.Subject, id.granted, id.Groups, id.Expires.Unix())
 	sum := sha256.Sum256([]byte(rights))

@@ -57,8 +57,8 @@ func (s *Service) audit(ctx context.Context, r *request) error {
 	return err
 }
 
-// untilRevoked ends the context of a request when the credential of its client ends. It does not use a deadline, because the server would
-// report a deadline as one of the client. A response that is ready only after the end is not sent.
+// untilRevoked ends the context of a request when the credential of its client ends. It does not use a deadline, because the status would then
+// be DEADLINE_EXCEEDED, as for a deadline of the client. It discards a response that is ready only after the end of the credential.
 func untilRevoked(ctx context.Context, r *request) error {
 	if !r.method.Brief || !r.id.Expires.IsZero() {
 		var stop func()

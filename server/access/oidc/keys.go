@@ -31,7 +31,7 @@ const (
 	KeysFresh = 10 * time.Minute
 	// retryOld is the time between two attempts to fetch the keys again while the old ones still serve.
 	retryOld = time.Minute
-	// fetchTime bounds the time for fetching keys. It is below the time that a new connection has for its first valid credential.
+	// fetchTime bounds the time for fetching keys. It is shorter than the time in which a new connection must send its first valid credential.
 	fetchTime = 5 * time.Second
 
 	maxDocument = 1 << 20 // bytes of a response of an issuer

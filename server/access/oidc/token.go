@@ -52,8 +52,8 @@ func parse(text string) (*token, error) {
 	return t, nil
 }
 
-// claims are the members of a JSON object. Unlike the fields of a struct, they match the name of a claim exactly: an issuer that lets people
-// add claims could otherwise let them add Sub.
+// claims are the members of a JSON object. Their names are case-sensitive, unlike the names of struct fields in encoding/json. Otherwise, a
+// claim Sub that a person chose at the issuer could replace the claim sub.
 type claims map[string]json.RawMessage
 
 // text returns a claim that is a text, and "" for every other value.
