@@ -49,7 +49,7 @@ type (
 // Answers validates answers against the response schemas of tickets.
 type Answers = decision.Answers
 
-// DefaultApprovers says who answers the tickets that do not say it themselves.
+// DefaultApprovers completes the approvers of tickets.
 type DefaultApprovers = gating.DefaultApprovers
 
 // People finds the principals that could answer a ticket.

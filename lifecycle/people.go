@@ -28,7 +28,7 @@ func (e *Engine) Rights(ctx context.Context, p tool.Principal, suspensionID stri
 	return e.decisions.check.Rights(l.record(), p, suspensionID), nil
 }
 
-// Claim claims a suspension or releases the claim, and returns the claim that holds now. Watchers of the call see the change. A claim refuses
+// Claim claims a suspension or releases the claim. It returns the current claim, or nil. Watchers of the call see the change. A claim refuses
 // no decision.
 func (e *Engine) Claim(ctx context.Context, p tool.Principal, r call.ClaimRequest) (*call.Claim, error) {
 	if !e.drain.Admit() {

@@ -251,7 +251,7 @@ func inGroups(groups []string) string {
 
 func approvers(a *tooldv1.Approvers) string {
 	if a == nil {
-		return "the caller, or who acts for it"
+		return "the caller, an approver or an operator"
 	}
 	roles := make([]string, 0, len(a.GetRoles()))
 	for _, r := range a.GetRoles() {

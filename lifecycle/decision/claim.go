@@ -15,7 +15,8 @@ const (
 	maxClaims = 1000 // changes of the claim of one suspension, because each adds an event to the log
 )
 
-// Claim returns the claim of a round after the request of p; nil after a release. changed reports whether it differs from the current one.
+// Claim returns the claim that round has after the request of p, or nil if it then has none. changed reports whether the request changes
+// the record.
 func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *call.ClaimRequest) (claim *call.Claim, changed bool, err error) {
 	s, err := k.open(c, round)
 	if err != nil {

@@ -14,8 +14,8 @@ type People interface {
 	CanApprove(namespace string, a *tool.Approvers, not ...string) bool
 }
 
-// Missing returns which approver a ticket of c needs and what is missing, or "" when enough principals can answer. Without people, Missing
-// assumes that they can.
+// Missing describes the approvers that a ticket of c needs, and says that they do not exist. It returns two empty texts when enough
+// principals can answer, or when people is nil.
 func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing string) {
 	if a == nil || people == nil {
 		return "", ""
@@ -41,10 +41,10 @@ func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing strin
 	return who, missing
 }
 
-// DefaultApprovers says who answers the tickets that do not say it themselves.
+// DefaultApprovers completes the approvers of tickets.
 type DefaultApprovers struct {
-	// SingleUser is set for a daemon that one person uses. No other person could answer, so a ticket then requires one vote and no distinct
-	// person, and the user types a confirmation instead.
+	// SingleUser is set for a daemon that one person uses, because no other person could answer. A ticket then requires one vote, which may
+	// be the caller's. The user types a confirmation instead.
 	SingleUser bool
 	Groups     map[string][]string // groups by namespace; a namespace that is missing has none
 }

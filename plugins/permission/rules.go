@@ -89,11 +89,11 @@ func Default() *Rules {
 
 const operatorLayer = "operator"
 
-// approvers say who may answer a question: principals with one of the roles that belong to one of the groups. Without roles, the default of
-// the file applies; without groups, that of the namespace in the daemon's configuration.
+// approvers are the principals that may answer a question. Such a principal has one of the roles, and belongs to one of the groups. Without
+// roles, those of the file apply. Without groups, those apply that the daemon's configuration has for the namespace.
 type approvers struct{ roles, groups []string }
 
-// or returns a with the parts that it leaves open taken from the default.
+// or returns a, with the roles or groups of standard where a has none.
 func (a approvers) or(standard approvers) approvers {
 	if len(a.roles) == 0 {
 		a.roles = standard.roles
@@ -104,7 +104,7 @@ func (a approvers) or(standard approvers) approvers {
 	return a
 }
 
-// and returns who may answer both questions. When no role or no group may, it returns operators.
+// and returns the approvers that may answer both questions. When these have no common role or group, it returns operators.
 func (a approvers) and(b approvers) approvers {
 	both := approvers{common(a.roles, b.roles), common(a.groups, b.groups)}
 	if len(a.groups) == 0 || len(b.groups) == 0 {

@@ -460,8 +460,8 @@ func (x *Suspension) GetClaim() *Claim {
 	return nil
 }
 
-// Claim says that a principal looks at a question, so that others do not answer it at the same time. It refuses no decision: the first
-// committed decision wins, whoever made the claim.
+// Claim says that a principal looks at a question, so that others can leave it to that principal. It refuses no decision: the first committed
+// decision wins, as without a claim.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All credentials of a subject are one claimant.
@@ -528,9 +528,9 @@ func (x *Claim) GetUntil() *timestamppb.Timestamp {
 // Right says whether a principal may do something, and why not.
 type Right struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ResumeTool accepts such a decision of the principal now, if its content is valid.
+	// True if ResumeTool now accepts such a decision with valid content.
 	Allowed bool `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// If not allowed: the reason that ErrorInfo would have, such as FOUR_EYES.
+	// If not allowed: the reason of ResumeTool's error, such as FOUR_EYES.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// If not allowed: one sentence for people.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
