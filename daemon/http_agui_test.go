@@ -50,6 +50,17 @@ func TestAGUI(t *testing.T) {
 			}
 		})
 	}
+	spec := `{"spec":{"tool":"ask_user","arguments":{"question":"Which?","options":["red","blue"]},"run":{"runId":"run-2","threadId":"chat"}}}`
+	_, text := b.do("POST", tooldv1.CallService_CallTool_FullMethodName+"?form=readable", app, spec)
+	_, id, _ := strings.Cut(text, `"suspensionId":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	question := &tooldv1.Suspension{SuspensionId: id}
+	if id == "" {
+		t.Fatalf("the call does not wait: %s", text)
+	}
+	if _, text := b.do("POST", decisions, ada, resumeBody(question, "cancelled", `null`)); !strings.Contains(text, `"code":"invalid_argument"`) {
+		t.Errorf("an answer to a question that names no approvers, without the digest of what was shown: %s", text)
+	}
 	if !s.has("b.txt") || s.has("a.txt") {
 		t.Error("the files are not those that were approved")
 	}

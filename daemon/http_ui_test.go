@@ -146,6 +146,7 @@ func TestUIRefusals(t *testing.T) {
 		{"a word for yes", "POST", "/v1/ui/decisions", strings.ReplaceAll(good, `"approved":true`, `"approved":"yes"`), "parts[1].approval"},
 		{"two answers in one", "POST", "/v1/ui/decisions", strings.ReplaceAll(good, `"approved":true`, `"approved":false,"approved":true`), "approved"},
 		{"another case", "POST", "/v1/ui/decisions", strings.ReplaceAll(good, `"approved":true`, `"Approved":true`), "parts[1].approval"},
+		{"too many answers", "POST", "/v1/ui/decisions", strings.Replace(good, `{"type":"dynamic-tool"`, strings.Repeat(`{"type":"dynamic-tool","state":"approval-responded","approval":{"id":"x","approved":true}},`, 256)+`{"type":"dynamic-tool"`, 1), "at most 256"},
 		{"too deep", "POST", "/v1/ui/decisions", strings.Repeat("[", 70), "body"},
 	}
 	for _, tt := range tests {

@@ -26,7 +26,7 @@ const maxAnswers = 256
 // A reply is what a person said to a question in a frontend.
 type reply struct {
 	suspension string
-	digest     string // of the question as it was shown; empty if the frontend does not know it
+	digest     string // of the question as it was shown
 	approved   bool
 	reason     string
 	result     string // JSON text; empty for yes or no
@@ -149,6 +149,10 @@ func approval(v any, field string) (reply, error) {
 // decide sends one answer. ResumeTool checks that the question is open, that it is the one that was shown, and that the principal may answer it.
 func (s *Server) decide(ctx context.Context, a reply) decided {
 	out := decided{ApprovalID: a.suspension, Approved: a.approved}
+	if a.digest == "" { // ResumeTool needs it only for questions that name approvers
+		out.Error = decidedErrorOf(invalid("digest", "is required: send the question's part or id unchanged, as the stream sent it"))
+		return out
+	}
 	d := &tooldv1.Decision{
 		DecisionId: decisionID(access.From(ctx).Subject, a), Action: tooldv1.DecisionAction_DECISION_ACTION_CANCEL,
 		Reason: a.reason, ExpectedDigest: a.digest, Result: a.result,
