@@ -182,3 +182,48 @@ func TestT137RevokedDuringStreamOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+// TestT137ReadOnlyOverEachEndpoint (T137) checks that a read-only token with many roles reads over each endpoint and changes nothing.
+func TestT137ReadOnlyOverEachEndpoint(t *testing.T) {
+	p := newSite(t, "").start("--listen-http", "127.0.0.1:0")
+	defer http.DefaultClient.CloseIdleConnections()
+	b := browserOf(t, p)
+	token, _ := p.create(&tooldv1.CreateTokenRequest{Name: "dashboard", ReadOnly: true, Roles: []tooldv1.Role{
+		tooldv1.Role_ROLE_CALLER, tooldv1.Role_ROLE_APPROVER, tooldv1.Role_ROLE_OPERATOR, tooldv1.Role_ROLE_VIEWER, tooldv1.Role_ROLE_ADMIN,
+	}})
+	calls := tooldv1.NewCallServiceClient(p.with(token))
+	_, err := calls.ListCalls(within(t), &tooldv1.ListCallsRequest{})
+	must(t, err)
+	_, err = calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "grep"}})
+	wantReason(t, "gRPC", err, codes.PermissionDenied, "READ_ONLY")
+	for _, tt := range []struct{ method, path, want string }{
+		{"POST", tooldv1.CallService_ListCalls_FullMethodName, "{"},
+		{"GET", "/metrics", "toold_"},
+		{"POST", tooldv1.CallService_CallTool_FullMethodName, "READ_ONLY"},
+		{"POST", tooldv1.CallService_ClaimSuspension_FullMethodName, "READ_ONLY"},
+		{"POST", tooldv1.AdminService_Reload_FullMethodName, "READ_ONLY"},
+		{"POST", "/v1/ui/decisions", "READ_ONLY"},
+		{"POST", "/v1/agui/decisions", "READ_ONLY"},
+	} {
+		if _, got := b.do(tt.method, tt.path, token, "{}"); !strings.Contains(got, tt.want) {
+			t.Errorf("%s %s: %s, want %s", tt.method, tt.path, got, tt.want)
+		}
+	}
+	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(within(t), &mcp.StreamableClientTransport{
+		Endpoint: b.base + "/mcp", HTTPClient: &http.Client{Transport: withToken(token)},
+	}, nil)
+	must(t, err)
+	defer c.Close()
+	if list, err := c.ListTools(within(t), nil); err != nil || len(list.Tools) == 0 {
+		t.Errorf("/mcp: the tools are %v, %v", list, err)
+	}
+	r, err := c.CallTool(within(t), &mcp.CallToolParams{Name: "grep", Arguments: map[string]any{"pattern": "nothing"}})
+	if err == nil && !r.IsError {
+		t.Errorf("/mcp: the call returned %v", r)
+	}
+	list, err := p.calls.ListCalls(within(t), &tooldv1.ListCallsRequest{})
+	must(t, err)
+	if len(list.GetCalls()) != 0 {
+		t.Errorf("there are calls: %v", list.GetCalls())
+	}
+}
