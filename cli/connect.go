@@ -12,10 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -119,6 +121,9 @@ func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithUserAgent("toold/"+a.Version),
+		grpc.WithConnectParams(grpc.ConnectParams{ // a long-running command soon notices that the daemon is there again
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
+		}),
 	)...)
 	if err != nil {
 		return nil, Usagef("address %q: %w", target, err)
