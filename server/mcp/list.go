@@ -67,9 +67,11 @@ func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ack, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams)
 		if session, _ := req.GetSession().(*mcp.ServerSession); ok && method == acknowledged && ack.Notifications.ToolsListChanged {
+			revision := s.revision(ctx) // before the client knows that it is subscribed, so that it misses no change
 			go func() {
-				_ = s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID]) // The next request of the client gets the error too.
-				session.Close()
+				if err := s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID], revision); err != nil {
+					session.Close()
+				}
 			}()
 		}
 		return next(ctx, method, req)
@@ -85,7 +87,7 @@ func (s *Server) watchStdio(ctx context.Context, session *mcp.ServerSession) {
 		_ = session.Wait() // The error is that of the connection, which the client also sees.
 	}()
 	go func() {
-		if err := s.watchTools(ctx, session, nil); err != nil {
+		if err := s.watchTools(ctx, session, nil, ""); err != nil {
 			s.refused.Store(&err)
 			session.Close()
 		}
@@ -98,18 +100,27 @@ func (s *Server) serveNotifications(w http.ResponseWriter, r *http.Request, next
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if session := s.sessionOf(r); session != nil {
+		revision := s.revision(ctx)
 		go func() {
 			defer cancel()
-			_ = s.watchTools(ctx, session, nil) // The next request of the client gets the error too.
+			_ = s.watchTools(ctx, session, nil, revision) // The next request of the client gets the error too.
 		}()
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// watchTools notifies the client of a session each time when the principal's list of tools changes. It blocks until ctx is done, or the
-// credential is no longer valid. Only then there is an error.
-func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any) error {
-	revision := ""
+// revision returns the revision of the principal's list of tools, or nothing if it cannot be read.
+func (s *Server) revision(ctx context.Context) string {
+	list, err := s.tools.ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
+	if err != nil {
+		return "" // watchTools finds out why
+	}
+	return list.GetRevision()
+}
+
+// watchTools notifies the client of a session of each change of the principal's list of tools after a revision. Without a revision, it begins
+// with the present one. It blocks until ctx is done, or the credential is no longer valid. Only then there is an error.
+func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any, revision string) error {
 	for ctx.Err() == nil {
 		err := s.watchOnce(ctx, &revision, func() { s.notifyChanged(session, subscription) })
 		if code := status.Code(err); code == codes.Unauthenticated || code == codes.PermissionDenied {

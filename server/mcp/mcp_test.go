@@ -211,6 +211,24 @@ func TestT59ExpiredCredential(t *testing.T) {
 	}
 }
 
+// TestLargeBatch checks that a request with many messages is refused, and one with a few is served.
+func TestLargeBatch(t *testing.T) {
+	w := newWorld(t)
+	url := w.serve(mcpserver.Config{})
+	const version = "2025-03-26"
+	session := w.open("POST", url, "alice", "", version, strings.Replace(initialize, legacy, version, 1)).Header.Get("Mcp-Session-Id")
+	for n, want := range map[int]int{2: 200, 101: 413} {
+		var pings []string
+		for id := range n {
+			pings = append(pings, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id+2))
+		}
+		batch := " [" + strings.Join(pings, ",") + "]"
+		if got := w.send("POST", url, "alice", session, version, batch); got != want {
+			t.Errorf("a request with %d messages got the status %d, want %d", n, got, want)
+		}
+	}
+}
+
 // TestTooManySessions checks that the sessions of one principal do not keep others out.
 func TestTooManySessions(t *testing.T) {
 	w := newWorld(t)

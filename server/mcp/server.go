@@ -1,7 +1,13 @@
 package mcpserver
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -19,6 +25,7 @@ import (
 // Limits of the HTTP endpoint.
 const (
 	maxBody     = 4 << 20   // bytes of a request
+	maxBatch    = 100       // messages of a request
 	sessionIdle = time.Hour // after this time without a request, a session ends, and its client initializes a new one
 )
 
@@ -114,6 +121,8 @@ func (s *Server) Handler() http.Handler {
 			stateless.ServeHTTP(w, r)
 		case r.Header.Get(sessionHeader) != "" && r.Method == http.MethodGet:
 			s.serveNotifications(w, r, sessions)
+		case isLargeBatch(w, r):
+			http.Error(w, fmt.Sprintf("a batch has at most %d messages", maxBatch), http.StatusRequestEntityTooLarge)
 		case r.Header.Get(sessionHeader) != "":
 			sessions.ServeHTTP(w, r)
 		default:
@@ -122,6 +131,26 @@ func (s *Server) Handler() http.Handler {
 	})))
 	return mux
 }
+
+// isLargeBatch reports whether a request has too many messages. Protocol version 2025-03-26 permits several in one request. The server handles
+// them at the same time, so a small request could otherwise take much memory.
+func isLargeBatch(w http.ResponseWriter, r *http.Request) bool {
+	body := bufio.NewReader(http.MaxBytesReader(w, r.Body, maxBody))
+	start, _ := body.Peek(1)
+	if len(start) == 0 || start[0] == '{' {
+		r.Body = io.NopCloser(body)
+		return false
+	}
+	text, err := io.ReadAll(body)
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), failing{err}))
+	var batch []json.RawMessage
+	return json.Unmarshal(text, &batch) == nil && len(batch) > maxBatch
+}
+
+// failing is a reader that returns an error, or the end.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
 // authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session of
 // another principal. The SDK takes an identity only from a bearer token, so each request gets a token that names the principal. The real
