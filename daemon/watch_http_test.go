@@ -105,6 +105,8 @@ func TestWatchHTTPRefusals(t *testing.T) {
 		{"twice", "run=a&run=b", b.token, 400, "one value"},
 		{"unknown parameter", "run=a&follow=1", b.token, 400, "follow: unknown"},
 		{"inbox", "inbox=yes", b.token, 400, "inbox=1"},
+		{"after", "call=a&after=x", b.token, 400, "want the sequence"},
+		{"after in a run", "run=a&after=0", b.token, 400, "with call= only"},
 		{"form", "run=a&form=x", b.token, 400, "want readable"},
 		{"cursor", "run=a&cursor=x", b.token, 400, "is not a cursor"},
 		{"unknown call", "call=call-unknown-00001", b.token, 404, "CALL_NOT_FOUND"},
@@ -141,8 +143,12 @@ func TestWatchHTTPEnds(t *testing.T) {
 	if !strings.Contains(all[0].data, `"finished"`) {
 		t.Errorf("the outcome is missing: %+v", all)
 	}
+	_, next = b.events("call=call-that-ends-0001&after=0")
+	if first := next(); first.name != "events" || !strings.Contains(first.data, `"accepted"`) {
+		t.Errorf("after=0 begins with %+v", first)
+	}
 	for i, from := range all {
-		resp, next := b.events("call=call-that-ends-0001&cursor=c1.1.1", "Last-Event-ID", from.id)
+		resp, next := b.events("call=call-that-ends-0001&cursor=c1.1.1&after=0", "Last-Event-ID", from.id)
 		if want := map[bool]int{true: 204, false: 200}[from.name == "end"]; resp.StatusCode != want {
 			t.Errorf("after %+v: status %d", from, resp.StatusCode)
 		}

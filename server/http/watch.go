@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -19,6 +20,7 @@ var watchSelectors = []string{"call", "turn", "run", "thread", "batch", "inbox"}
 type watchQuery struct {
 	selector, id string
 	cursor       string // empty starts at the beginning
+	after        *int64 // of a call, without a cursor: the sequence after which the events begin; nil begins with a snapshot
 	form         jsonform.Form
 }
 
@@ -69,9 +71,18 @@ func readWatch(r *http.Request) (q watchQuery, err error) {
 			return q, invalid(name, "want only one of "+strings.Join(watchSelectors, ", "))
 		case name == "cursor" && q.cursor == "":
 			q.cursor = values[0]
+		case name == "after":
+			sequence, err := strconv.ParseInt(values[0], 10, 64)
+			if err != nil {
+				return q, invalid(name, "want the sequence of an event, or 0 for all events")
+			}
+			q.after = &sequence
 		case name != "cursor" && name != jsonform.Parameter:
-			return q, invalid(name, "unknown; the parameters are "+strings.Join(watchSelectors, ", ")+", cursor and "+jsonform.Parameter)
+			return q, invalid(name, "unknown; the parameters are "+strings.Join(watchSelectors, ", ")+", after, cursor and "+jsonform.Parameter)
 		}
+	}
+	if q.after != nil && q.selector != "call" {
+		return q, invalid("after", "want it with call= only; other watches have every event")
 	}
 	if q.selector == "" || q.selector == "inbox" && q.id != "1" {
 		return q, invalid("query", "want one of call=, turn=, run=, thread=, batch= with an id, or inbox=1")
@@ -86,6 +97,9 @@ func (q *watchQuery) request() *tooldv1.WatchCallsRequest {
 	switch q.selector {
 	case "call":
 		req.Selector = &tooldv1.WatchCallsRequest_CallId{CallId: q.id}
+		if q.cursor == "" {
+			req.AfterSequence = q.after
+		}
 	case "run":
 		req.Selector = &tooldv1.WatchCallsRequest_RunId{RunId: q.id}
 	case "thread":

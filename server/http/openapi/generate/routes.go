@@ -25,7 +25,7 @@ var ownRoutes = []route{
 	{method: "get", path: "/openapi.json", summary: "This document", responses: map[string]string{"200": "application/json"}, public: true},
 	{
 		method: "get", path: "/v1/watch", summary: "Follows a call, turn, run, thread or batch, or the inbox, by server-sent events; each event has a Frame as its data",
-		query: []string{"call", "turn", "run", "thread", "batch", "inbox", "cursor", "form"}, responses: map[string]string{"200": "text/event-stream", "204": ""},
+		query: []string{"call", "turn", "run", "thread", "batch", "inbox", "after", "cursor", "form"}, responses: map[string]string{"200": "text/event-stream", "204": ""},
 	},
 	{method: "get", path: "/v1/calls/{call}/artifacts/{name}", summary: "An output or artifact of a call as a file", responses: map[string]string{"200": "application/octet-stream", "206": "application/octet-stream"}},
 	{method: "get", path: "/v1/ui/runs/{run}/stream", summary: "A run as a UI message stream of the AI SDK", responses: map[string]string{"200": "text/event-stream", "204": ""}},
