@@ -133,7 +133,7 @@ func buildPython(t *testing.T, version string) string {
 func TestLinksOfPackages(t *testing.T) {
 	t.Parallel()
 	link, code := regexp.MustCompile(`\]\(([^)]*)\)`), regexp.MustCompile("(?ms)^```.*?^```")
-	for _, language := range []string{"go", "python", "typescript"} {
+	for _, language := range []string{"go", "python", "react", "typescript"} {
 		text, err := os.ReadFile("../sdk/" + language + "/README.md")
 		must(t, err)
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {

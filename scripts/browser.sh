@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 
 scripts/need.sh node=nodejs npm chromium protoc=protobuf-compiler /usr/include/google/protobuf/duration.proto=libprotobuf-dev
 sdk/typescript/build.sh
+sdk/react/build.sh
 CGO_ENABLED=0 go build -tags=grpcnotrace -trimpath -o bin/toold ./cmd/toold
 
 # fetch installs the packages of a folder.
@@ -15,6 +16,7 @@ fetch() {
 	cp "$1/package-lock.json" "$1/node_modules/.fetched"
 }
 
+fetch test/browser/react18
 for folder in examples/chat test/browser; do
 	fetch $folder
 	$folder/node_modules/.bin/tsc -p $folder
@@ -23,3 +25,11 @@ npm --prefix examples/chat run --silent build
 test/browser/chat6.sh
 # The tests need Node 22, which comes with the packages.
 TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=120000 test/browser/*.test.ts
+
+# The package of the hooks: the same sources give the same bytes.
+packed=$(mktemp -d)
+trap 'rm -rf "$packed"' EXIT
+mkdir "$packed/again"
+sdk/react/pack.sh "$packed"
+sdk/react/pack.sh "$packed/again"
+cmp "$packed"/toold-react-*.tgz "$packed"/again/toold-react-*.tgz

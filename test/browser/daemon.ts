@@ -18,8 +18,13 @@ export async function line(program: ChildProcess): Promise<string> {
   throw new Error("the program printed nothing");
 }
 
+<<<<<<< HEAD
 /** Starts a daemon, perhaps with more settings, that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
 export async function start(settings = "") {
+=======
+/** Starts a daemon that asks a person before it deploys. It ends after the tests. Pages of the origin may use it. `again` kills it and starts it again at the same addresses. */
+export async function start(origin?: string) {
+>>>>>>> 7679d125 (sdk/react: hooks for calls, runs and the inbox)
   const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
   mkdirSync(join(home, "workspace"));
   writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n");
@@ -28,6 +33,7 @@ listen: {tcp: "127.0.0.1:0", unix: "${join(home, "socket")}", http: "127.0.0.1:0
 log: {level: warn}
 ${settings}
 rules: "${join(home, "rules.yaml")}"
+${origin ? `http: {origins: ["${origin}"]}` : ""}
 auth:
   tokens:
     - {name: app, roles: [caller], hash: "${hash(tokens.app)}"}
@@ -54,7 +60,8 @@ auth:
   return { http, tcp, app, person, again };
 }
 
-/** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. */
+/** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. `ready` waits until
+ * the daemon has them, after it was started again. */
 export async function tools(address: string, app: Client) {
   const steps: (() => void)[] = [], deployed: string[] = [];
   const worker = new Worker({ pool: "tools", address, token: tokens.worker });
@@ -77,10 +84,13 @@ export async function tools(address: string, app: Client) {
     worker.stop();
     await ended;
   });
-  for (const toolset = await app.toolset("ai-sdk"); !toolset.tools.deploy; await toolset.refresh()) await new Promise((resolve) => setTimeout(resolve, 20));
+  const ready = async () => {
+    for (const toolset = await app.toolset("ai-sdk"); !toolset.tools.deploy; await toolset.refresh()) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+  await ready();
   const next = async () => {
     while (steps.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     steps.shift()!();
   };
-  return { next, deployed };
+  return { next, deployed, ready };
 }
