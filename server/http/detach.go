@@ -25,7 +25,7 @@ func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(conte
 		return false
 	}
 	credential := access.CredentialFrom(r.Context())
-	d := &detached{server: s, header: w.Header().Clone()} // no other variable may keep the headers
+	d := &detached{server: s, header: w.Header().Clone()} // a reference to w would keep all of net/http's response in memory
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return false

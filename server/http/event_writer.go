@@ -32,7 +32,7 @@ type eventWriter struct {
 
 	began   bool // the status 200 is sent
 	gone    bool // a write failed
-	closing bool // the last frame said that the stream ends before the watch does
+	closing bool // the last frame was closing or lagged: the client connects again
 }
 
 // retryEvery is how long an EventSource waits before it connects again.
@@ -84,16 +84,16 @@ func (e *eventWriter) end(ctx context.Context, err error) {
 	case err == nil && e.closing: // the client connects again
 	case err == nil:
 		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, sse.EndID, "end", []byte("{}")), nil })
-	case e.began || e.source && passes(err):
+	case e.began || e.source && temporary(err):
 		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, "", "error", recordError(err).Bytes()), nil })
 	default:
 		e.to.fail(err)
 	}
 }
 
-// passes reports whether a request may succeed later. An EventSource must then not get an error status, because it never connects again after
+// temporary reports whether the same request may succeed later. An EventSource must then not get an error status: it never connects again after
 // one.
-func passes(err error) bool {
+func temporary(err error) bool {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
 		if _, ok := d.(*errdetails.RetryInfo); ok {

@@ -26,7 +26,8 @@ type runMapper[M any] interface {
 	Fail(why string) []M
 }
 
-// A runStream sends a run to a frontend as server-sent events, from its oldest event until its calls rest.
+// A runStream sends a run to a frontend as server-sent events, from its oldest event until every call has ended
+// or waits for an answer.
 type runStream[M any] struct {
 	server *Server
 	run    string
@@ -38,7 +39,7 @@ type runStream[M any] struct {
 
 	w      http.ResponseWriter
 	began  bool // the response has begun
-	caught bool // the mapper has all that was stored when the watch began
+	caught bool // the mapper got every event that was stored before the watch began
 	done   bool // the last message was sent
 }
 
@@ -71,7 +72,7 @@ func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// frame sends the messages of a frame, and the last messages when the calls rest after it.
+// frame sends the messages of a frame, and then the last messages if every call has ended or waits for an answer.
 func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
 	if !s.began {
 		if err := s.begin(); err != nil {

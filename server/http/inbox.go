@@ -23,7 +23,7 @@ const (
 	heartbeatPolls = 7
 )
 
-// An inbox streams the questions that wait for a principal: "waiting" for each, "settled" when it waits no longer, and "caught_up" after the
+// An inbox streams the questions that wait for a principal: "waiting" for each, "settled" when it no longer waits, and "caught_up" after the
 // first complete list. Its events have no ids: a client that connects again gets the complete list again.
 type inbox struct {
 	server *Server
@@ -143,7 +143,7 @@ func (in *inbox) show(c *tooldv1.Call) error {
 	return in.out.event("waiting", c)
 }
 
-// settle says that the question of a call waits no longer.
+// settle reports that the question of a call no longer waits.
 func (in *inbox) settle(id string) error {
 	gone := &tooldv1.Call{CallId: id, Suspension: &tooldv1.Suspension{SuspensionId: in.shown[id]}}
 	delete(in.shown, id)

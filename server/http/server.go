@@ -41,7 +41,7 @@ type Config struct {
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
 	cfg      Config
-	calls    tooldv1.CallServiceClient // serves requests of the own routes like those of clients
+	calls    tooldv1.CallServiceClient // for the routes of this package, with the credential of their request
 	http     *http.Server
 	ready    atomic.Bool
 	guests   *guests

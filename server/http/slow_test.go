@@ -33,7 +33,7 @@ func slowServer(t *testing.T, two bool, handler http.HandlerFunc) (*httptest.Ser
 	return at, client
 }
 
-// TestT119SlowClients (T119) checks that a client without end takes no handler for long: one that does not send its body, and one that does not
+// TestT119SlowClients (T119) checks that a handler does not wait long for a client: for one that does not send its body, and for one that does not
 // read its response.
 func TestT119SlowClients(t *testing.T) {
 	for name, two := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {

@@ -25,7 +25,7 @@ func (m *Mapper) Start() []Event {
 	return []Event{{Type: "RUN_STARTED", ThreadID: m.view.thread, RunID: m.view.run, ProtocolVersion: "1.0"}}
 }
 
-// Finish returns the last event of a run that has no more to say until somebody answers or the model is called again.
+// Finish returns the last event. The caller sends it when every call has ended or waits for an answer.
 func (m *Mapper) Finish() []Event {
 	outcome := &Outcome{Type: "success"}
 	for _, c := range m.Calls() {

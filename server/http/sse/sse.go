@@ -15,7 +15,7 @@ type Form interface {
 	MarshalAppend(dst []byte, message any) ([]byte, error)
 }
 
-// EndID is the id of the event "end", the last event of a watch that has no more to say. A client that sends it as Last-Event-ID gets no
+// EndID is the id of the event "end", the last event of a watch whose call, batch or turn has ended. A client that sends it as Last-Event-ID gets no
 // content, which stops an EventSource.
 const EndID = "end"
 

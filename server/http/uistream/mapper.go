@@ -21,14 +21,14 @@ func New(messageID string, version int) *Mapper {
 // Start returns the first chunk.
 func (m *Mapper) Start() []Chunk { return []Chunk{{Type: "start", MessageID: m.view.messageID}} }
 
-// Finish returns the last chunks of a stream that has no more to say until somebody answers or the model is called again.
+// Finish returns the last chunks. The caller sends them when every call has ended or waits for an answer.
 func (m *Mapper) Finish() []Chunk {
 	m.view.out = nil
 	m.view.endStep()
 	return append(m.view.out, Chunk{Type: "finish", FinishReason: "tool-calls"})
 }
 
-// Fail returns the last chunks of a stream that breaks off. Without them, the client would think that the message is complete.
+// Fail returns the last chunks of a stream that breaks off. Without them, the client would show the message as complete.
 func (m *Mapper) Fail(why string) []Chunk { return []Chunk{{Type: "error", ErrorText: why}} }
 
 // Frame returns the chunks of a frame. arguments is as for [follow.Follower.Frame].
