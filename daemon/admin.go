@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -152,7 +153,7 @@ type reloads struct {
 	level        string
 	secrets      redact.Config
 	references   []config.NamedSecret
-	identities   identities
+	identities   atomic.Pointer[identities] // requests read it while a reload holds mu, which may take seconds
 }
 
 // A reloader reads the configuration and the rules again. It applies the changes that need no restart.

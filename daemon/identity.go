@@ -88,7 +88,7 @@ func (d *daemon) openIdentities(auth *access.Auth) error {
 		return err
 	}
 	auth.SetExternal(e)
-	d.reload.identities = n
+	d.reload.identities.Store(&n)
 	return nil
 }
 
@@ -108,10 +108,10 @@ func (d reloader) readIdentities(cfg *config.Config) (n nextIdentities, err erro
 
 // reloadIdentities applies the identities and reports whether they changed. Unchanged ones keep their keys and verified tokens.
 func (d reloader) reloadIdentities(n nextIdentities) bool {
-	if reflect.DeepEqual(n.identities, d.reload.identities) {
+	if reflect.DeepEqual(n.identities, *d.reload.identities.Load()) {
 		return false
 	}
 	d.auth.SetExternal(n.external)
-	d.reload.identities = n.identities
+	d.reload.identities.Store(&n.identities)
 	return true
 }

@@ -27,10 +27,8 @@ func (d *daemon) mcpPrincipal(ctx context.Context) (who string, err error) {
 
 // issuerURLs returns the URLs of the issuers in force.
 func (d *daemon) issuerURLs() []string {
-	d.reload.mu.Lock()
-	defer d.reload.mu.Unlock()
 	var urls []string
-	for _, i := range d.reload.identities.issuers {
+	for _, i := range d.reload.identities.Load().issuers {
 		urls = append(urls, i.URL)
 	}
 	return urls
