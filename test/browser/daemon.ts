@@ -18,13 +18,8 @@ export async function line(program: ChildProcess): Promise<string> {
   throw new Error("the program printed nothing");
 }
 
-<<<<<<< HEAD
 /** Starts a daemon, perhaps with more settings, that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
 export async function start(settings = "") {
-=======
-/** Starts a daemon that asks a person before it deploys. It ends after the tests. Pages of the origin may use it. `again` kills it and starts it again at the same addresses. */
-export async function start(origin?: string) {
->>>>>>> 7679d125 (sdk/react: hooks for calls, runs and the inbox)
   const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
   mkdirSync(join(home, "workspace"));
   writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n");
@@ -33,7 +28,6 @@ listen: {tcp: "127.0.0.1:0", unix: "${join(home, "socket")}", http: "127.0.0.1:0
 log: {level: warn}
 ${settings}
 rules: "${join(home, "rules.yaml")}"
-${origin ? `http: {origins: ["${origin}"]}` : ""}
 auth:
   tokens:
     - {name: app, roles: [caller], hash: "${hash(tokens.app)}"}

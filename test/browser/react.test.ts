@@ -15,7 +15,7 @@ const here = import.meta.dirname, server = createServer((_, response) => respons
 await once(server, "listening");
 after(() => server.close());
 const home = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-const daemon = await start(home), { next, deployed, ready } = await tools(daemon.tcp, daemon.app);
+const daemon = await start(`http: {origins: ["${home}"]}`), { next, deployed, ready } = await tools(daemon.tcp, daemon.app);
 
 /** Returns a program of a page with a version of React. */
 async function bundle(folder: string, contents: string): Promise<string> {
