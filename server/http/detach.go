@@ -21,7 +21,9 @@ type detached struct {
 // detach takes the connection of a request over from net/http, which is possible for HTTP/1.1 only. It then calls serve in a goroutine of its
 // own. The context of serve has the credential of the request, and ends with the connection or with the server.
 func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(context.Context, responder)) bool {
-	if r.ProtoMajor != 1 {
+	s.leaving.Lock()
+	defer s.leaving.Unlock()
+	if r.ProtoMajor != 1 || s.ending {
 		return false
 	}
 	credential := access.CredentialFrom(r.Context())
@@ -82,6 +84,9 @@ func (d *detached) fail(err error) {
 
 // endStreams waits for the streams that have left net/http until ctx is done, and ends the others.
 func (s *Server) endStreams(ctx context.Context) {
+	s.leaving.Lock()
+	s.ending = true // streams must not begin while Wait returns
+	s.leaving.Unlock()
 	ended := make(chan struct{})
 	go func() { // returns after cut
 		s.streams.Wait()

@@ -47,6 +47,8 @@ type Server struct {
 	guests   *guests
 	bodyTime time.Duration
 
+	leaving   sync.Mutex      // held while a response leaves net/http
+	ending    bool            // no more responses may leave; guarded by leaving
 	streams   sync.WaitGroup  // responses that have left net/http; see detach
 	streaming context.Context // ends when the server ends them
 	cut       context.CancelFunc
