@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -28,7 +30,15 @@ func serveOpen(ctx context.Context, d *daemon) (string, error) {
 		}
 		r.Out.Header.Set("Authorization", "Bearer "+token(client))
 	}}
-	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body) // A body that is still open when the response begins would break the connection to the daemon.
+		if err != nil {
+			return // the client is gone
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, r)
+	})
+	server := &http.Server{Handler: whole, ReadHeaderTimeout: time.Minute}
 	go server.Serve(lis) //nolint:errcheck // It ends when the context does.
 	context.AfterFunc(ctx, func() { server.Close() })
 	return "http://" + self + "/mcp", nil
