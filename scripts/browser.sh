@@ -24,7 +24,7 @@ done
 npm --prefix examples/chat run --silent build
 test/browser/chat6.sh
 # The tests need Node 22, which comes with the packages.
-TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=120000 test/browser/*.test.ts
+TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=300000 test/browser/*.test.ts
 
 # The package of the hooks: the same sources give the same bytes.
 packed=$(mktemp -d)
