@@ -104,7 +104,8 @@ func bidi[Req, Res any](a *api, name string, f func(grpc.BidiStreamingServer[Req
 			unlimitBody(ctx)
 			return f(stream)
 		}
-		if err := service.Bidi(ctx, a.service, name, serve, both.Receive, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}); err != nil {
+		in, out := service.In[Req]{Receive: both.Receive, Abort: abortRead(ctx)}, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}
+		if err := service.Bidi(ctx, a.service, name, serve, in, out); err != nil {
 			return toConnect(err)
 		}
 		return nil
@@ -117,4 +118,10 @@ type controllerKey struct{}
 func abort(ctx context.Context) func() {
 	c, _ := ctx.Value(controllerKey{}).(interface{ SetWriteDeadline(time.Time) error })
 	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // A response whose writes cannot be interrupted ends with its connection.
+}
+
+// abortRead returns a function that interrupts reads of the request to which ctx belongs.
+func abortRead(ctx context.Context) func() {
+	c, _ := ctx.Value(controllerKey{}).(interface{ SetReadDeadline(time.Time) error })
+	return func() { _ = c.SetReadDeadline(time.Unix(1, 0)) } // HTTP/2, which bidi needs, can interrupt reads
 }

@@ -50,13 +50,20 @@ func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*
 	})
 }
 
-// Bidi serves a request whose client and server send messages independently, like [Stream]. A Receive may still wait for the client when
-// Bidi has returned.
-func Bidi[Req, Res any](ctx context.Context, s *Service, name string, f func(grpc.BidiStreamingServer[Req, Res]) error, receive func() (*Req, error), out Out[Res]) error {
+// In is where the messages of a client come from.
+type In[Req any] struct {
+	Receive func() (*Req, error) // returns the next message
+	// Abort ends a Receive that waits for the client. The service calls it when the stream ends while a Receive is in progress.
+	Abort func()
+}
+
+// Bidi serves a request whose client and server send messages independently, like [Stream]. When it has returned, no Receive is in progress
+// either.
+func Bidi[Req, Res any](ctx context.Context, s *Service, name string, f func(grpc.BidiStreamingServer[Req, Res]) error, in In[Req], out Out[Res]) error {
 	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
-		o := &exchange[Req, Res]{sender[Res]{ctx: ctx, out: out}, receive}
-		defer o.end()
-		return f(o)
+		e := &exchange[Req, Res]{sender: sender[Res]{ctx: ctx, out: out}, in: in}
+		defer e.end()
+		return f(e)
 	})
 }
 
@@ -108,8 +115,29 @@ func (s *sender[Res]) end() {
 // An exchange is a sender that also receives the messages of the client.
 type exchange[Req, Res any] struct {
 	sender[Res]
-	receive func() (*Req, error)
+	in In[Req]
+
+	receiving sync.Mutex // held while a message is received
+	left      bool       // guarded by receiving
 }
 
 // Recv implements [grpc.BidiStreamingServer].
-func (e *exchange[Req, Res]) Recv() (*Req, error) { return e.receive() }
+func (e *exchange[Req, Res]) Recv() (*Req, error) {
+	e.receiving.Lock()
+	defer e.receiving.Unlock()
+	if e.left {
+		return nil, io.ErrClosedPipe
+	}
+	return e.in.Receive()
+}
+
+// end ends both directions. The endpoint may free the request after it.
+func (e *exchange[Req, Res]) end() {
+	e.sender.end()
+	if !e.receiving.TryLock() {
+		e.in.Abort()
+		e.receiving.Lock()
+	}
+	e.left = true
+	e.receiving.Unlock()
+}
