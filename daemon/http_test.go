@@ -186,7 +186,7 @@ func TestHTTPOrigins(t *testing.T) {
 	asked := b.send("OPTIONS", tooldv1.CallService_CallTool_FullMethodName, "Origin", "https://app.test", "Host", "toold.test",
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type,mcp-method,mcp-name,mcp-protocol-version")
 	if asked.StatusCode != http.StatusNoContent || asked.Header.Get("Access-Control-Allow-Origin") != "https://app.test" || asked.Header.Get("Access-Control-Allow-Credentials") != "" {
-		t.Errorf("the browser is told %s, %v", asked.Status, asked.Header)
+		t.Errorf("the answer to the preflight request is %s, %v", asked.Status, asked.Header)
 	}
 	ends := b.send("OPTIONS", "/mcp", "Origin", "https://app.test", "Host", "toold.test", "Access-Control-Request-Method", "DELETE", "Access-Control-Request-Headers", "mcp-session-id")
 	if got := ends.Header.Get("Access-Control-Allow-Methods"); got != "DELETE" {

@@ -64,7 +64,7 @@ func TestWhoAmI(t *testing.T) {
 			t.Errorf("%s: %v; unknown: %v", tt.user, ours, theirs)
 		}
 		if sees := tt.approve == "yes" || tt.approve == "NOT_AN_APPROVER"; sees != (ours.GetCallId() == got.GetCall().GetCallId()) {
-			t.Errorf("%s is told about the call %q", tt.user, ours.GetCallId())
+			t.Errorf("the response to %s names the call %q", tt.user, ours.GetCallId())
 		}
 		stream, err := w.calls(tt.user).ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
 			DecisionId: "decision-of-" + tt.user + "-1", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: strings.Repeat("0", 64), // Never the digest.

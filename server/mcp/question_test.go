@@ -97,12 +97,12 @@ func TestQuestionAfterApproval(t *testing.T) {
 	}
 }
 
-// TestAnsweredElsewhere answers a question through the API while the client shows it: the client is told to close the form, and gets the next
-// question of the call.
+// TestAnsweredElsewhere answers a question through the API while the client shows it. The server cancels the client's request, so that the client
+// closes the form, and then asks the next question of the call.
 func TestAnsweredElsewhere(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
-	asked, closed := make(chan struct{}), false
+	asked, closed := make(chan struct{}), make(chan struct{})
 	first := true
 	c := connect(t, url, "alice", legacy, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		if !first {
@@ -111,7 +111,7 @@ func TestAnsweredElsewhere(t *testing.T) {
 		first = false
 		close(asked)
 		<-ctx.Done()
-		closed = true
+		close(closed)
 		return nil, ctx.Err()
 	}})
 	answered := make(chan struct{})
@@ -123,8 +123,9 @@ func TestAnsweredElsewhere(t *testing.T) {
 	r, err := c.CallTool(within(t), &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"})
 	must(t, err)
 	<-answered
-	if got := textOf(r); got != `"Eve" {"seats":3}` || !closed {
-		t.Errorf("the form was closed: %t; the result is %q", closed, got)
+	<-closed // the client may still close the form when the call has ended
+	if got := textOf(r); got != `"Eve" {"seats":3}` {
+		t.Errorf("the result is %q", got)
 	}
 }
 
