@@ -40,6 +40,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp"
 	"github.com/toold-dev/toold/tools/shell"
 	"github.com/toold-dev/toold/tools/worker"
+	"github.com/toold-dev/toold/web"
 )
 
 // heartbeatEvery is the longest time that a stream sends no frame.
@@ -377,7 +378,11 @@ func (d *daemon) openServer(context.Context) error {
 	if d.server, err = grpcserver.New(grpcserver.Config{Service: d.service, TLS: d.tls.config()}); err != nil || d.cfg.Listen.HTTP == "" {
 		return err
 	}
-	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: d.tls.config("h2", "http/1.1"), Log: d.log, Metrics: metricsPage{d}, MCP: d.mcpEndpoint(), Hosts: d.cfg.HTTP.Hosts, Console: httpserver.ConsoleHost(d.token), Origins: d.cfg.HTTP.Origins, Stall: d.cfg.Timeouts.Stall})
+	pages, err := web.New()
+	if err != nil {
+		return err
+	}
+	d.web, err = httpserver.New(httpserver.Config{Service: d.service, TLS: d.tls.config("h2", "http/1.1"), Log: d.log, Metrics: metricsPage{d}, MCP: d.mcpEndpoint(), Pages: pages, Hosts: d.cfg.HTTP.Hosts, Console: httpserver.ConsoleHost(d.token), Origins: d.cfg.HTTP.Origins, Stall: d.cfg.Timeouts.Stall})
 	return err
 }
 

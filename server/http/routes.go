@@ -37,7 +37,23 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.MCP)
 		mux.Handle("GET /.well-known/oauth-protected-resource/mcp", s.cfg.MCP)
 	}
-	return s.endSlow(s.protect(s.withCredential(formFromQuery(inJSON(mux)))))
+	return s.endSlow(s.protect(s.withPages(s.withCredential(formFromQuery(inJSON(mux))))))
+}
+
+// withPages serves the console at its addresses. A link of another site may open one of them, so they are outside the check of the session.
+func (s *Server) withPages(next http.Handler) http.Handler {
+	if s.cfg.Pages == nil {
+		return next
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", next)
+	mux.Handle("GET /{$}", s.cfg.Pages)
+	mux.Handle("GET /assets/", s.cfg.Pages)
+	for _, place := range []string{"inbox", "calls", "runs", "threads", "tools", "policy", "audit", "status"} {
+		mux.Handle("GET /"+place, s.cfg.Pages)
+		mux.Handle("GET /"+place+"/", s.cfg.Pages)
+	}
+	return mux
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }

@@ -29,6 +29,8 @@ type Config struct {
 	// Hosts are names of the server, in lower case, under which a proxy passes requests on. IP addresses, names below localhost and, with
 	// TLS, the name of the certificate need no entry.
 	Hosts []string
+	// Pages serves the files of the console. It needs no credential, because the files are the same for everybody.
+	Pages http.Handler
 	// Console is the host name for browsers when the server uses plain HTTP; see [ConsoleHost].
 	Console string
 	// Origins are the origins, such as https://app.example.com, whose pages may send requests. They need a token: cookies are only for pages

@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 import { after } from "node:test";
 import { Client, Worker } from "toold";
 
-export const tokens = { app: "the-token-of-the-app---", person: "the-token-of-the-person", worker: "the-token-of-the-worker" };
+export const tokens = { app: "the-token-of-the-app---", person: "the-token-of-the-person", operator: "the-token-of-the-operator", admin: "the-token-of-the-admin-", worker: "the-token-of-the-worker" };
 const hash = (token: string) => "sha256:" + createHash("sha256").update(token).digest("hex");
 
 /** Returns the first line that a program prints. */
@@ -32,6 +32,8 @@ auth:
   tokens:
     - {name: app, roles: [caller], hash: "${hash(tokens.app)}"}
     - {name: person, roles: [approver, viewer], hash: "${hash(tokens.person)}"}
+    - {name: operator, roles: [caller, approver, viewer, operator], hash: "${hash(tokens.operator)}"}
+    - {name: admin, roles: [viewer, operator, admin], hash: "${hash(tokens.admin)}"}
     - {name: worker, roles: [worker], hash: "${hash(tokens.worker)}"}
 `);
   const run = (...args: string[]) => spawn(process.env.TOOLD!, ["serve", "--config", "toold.yaml", "--data", "data", "--workspace", "workspace", ...args], { cwd: home, stdio: ["ignore", "pipe", "inherit"] });
@@ -51,7 +53,7 @@ auth:
     await once(daemon, "exit");
     rmSync(home, { recursive: true });
   });
-  return { http, tcp, app, person, again };
+  return { http, tcp, app, person, home, again };
 }
 
 /** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. `ready` waits until

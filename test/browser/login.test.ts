@@ -16,7 +16,7 @@ async function signedIn() {
   const { page, errors } = await open();
   await page.goto(login());
   await page.getByText("Sign in", { exact: true }).click();
-  await page.getByText("You are signed in.").waitFor();
+  await page.getByRole("navigation", { name: "Console" }).waitFor();
   assert.equal(new URL(page.url()).hash, "");
   return { page, errors };
 }
@@ -29,7 +29,7 @@ test("a login link works once, by its button", async () => {
   await page.goto("about:blank");
   await page.goto(link);
   await page.getByText("Sign in", { exact: true }).click();
-  await page.getByText("You are signed in.").waitFor();
+  await page.getByRole("navigation", { name: "Console" }).waitFor();
   const second = await open();
   await second.page.goto(link);
   await second.page.getByText("Sign in", { exact: true }).click();

@@ -55,7 +55,7 @@ async function signedIn() {
   const { page, errors } = await open();
   await page.goto(execFileSync(process.env.TOOLD!, ["login", "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens.person }, encoding: "utf8" }).trim());
   await button(page, "Sign in").click();
-  await page.getByText("You are signed in.").waitFor();
+  await page.getByRole("navigation", { name: "Console" }).waitFor();
   return { page, errors };
 }
 

@@ -16,8 +16,7 @@ button.addEventListener("click", async () => {
   button.disabled = true;
   const response = await fetch("/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
   if (response.ok) {
-    button.hidden = true;
-    state.textContent = "You are signed in.";
+    location.replace("/");
     return;
   }
   const { message } = await response.json();

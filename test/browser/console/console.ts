@@ -1,0 +1,56 @@
+/** The console in Chromium, for its tests: people who sign in, and checks that every screen passes. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Page } from "playwright-core";
+import { open } from "../browser.ts";
+import { tokens } from "../daemon.ts";
+
+const axePath = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
+
+/** Signs a person in, in a profile of its own, and opens a page of the console. */
+export async function signIn(daemon: { tcp: string }, who: keyof typeof tokens, path = "/") {
+  const link = execFileSync(process.env.TOOLD!, ["login", "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens[who] }, encoding: "utf8" }).trim();
+  const { page, errors } = await open();
+  // A violation of the policy of the pages is an error of the page.
+  page.on("console", (m) => void (m.type() === "error" && /Content Security Policy/.test(m.text()) && errors.push(m.text())));
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("navigation", { name: "Console" }).waitFor();
+  const origin = new URL(page.url()).origin;
+  if (path !== "/") await page.goto(origin + path);
+  return { page, errors, origin };
+}
+
+/** Checks a page with axe-core in light and dark: nothing serious or critical. */
+export async function accessible(page: Page) {
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate((t) => (document.documentElement.dataset.theme = t), theme);
+    // Playwright evaluates in a world of the page to which its policy does not apply.
+    if (!(await page.evaluate(() => "axe" in window))) await page.evaluate((await import("node:fs")).readFileSync(axePath, "utf8"));
+    const found = await page.evaluate(async () => {
+      const { violations } = await (window as unknown as { axe: { run: (c: Document, o: object) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run(document, { resultTypes: ["violations"] });
+      return violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200) + "\n" + n.failureSummary).slice(0, 3).join("\n")}`);
+    });
+    assert.deepEqual(found, [], `${page.url()} in ${theme}`);
+  }
+}
+
+/** Checks that a page fits a window of 360 pixels: nothing makes the page itself scroll sideways. */
+export async function narrow(page: Page) {
+  const size = page.viewportSize()!;
+  await page.setViewportSize({ width: 360, height: 740 });
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360, `${page.url()} is wider than 360 pixels`);
+  await page.setViewportSize(size);
+}
+
+/** Takes a picture of a page in light and dark, as output of the tests: bin/console/NAME-light.png. */
+export async function picture(page: Page, name: string) {
+  const folder = `${import.meta.dirname}/../../../bin/console`;
+  mkdirSync(folder, { recursive: true });
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate((t) => (document.documentElement.dataset.theme = t), theme);
+    await page.screenshot({ path: `${folder}/${name}-${theme}.png` });
+  }
+}

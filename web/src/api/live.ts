@@ -1,0 +1,107 @@
+/** Live data in a tab. */
+import { useEffect, useRef, useState } from "react";
+import type { Frame } from "../../gen/toold/v1/event_pb.ts";
+import { decodeFrame, encodeWatch, serve, type ToTab, type ToWorker, type WatchInit } from "./streams.ts";
+
+/** Whether what is shown is live. */
+export type Live =
+  | { state: "connecting" }
+  | { state: "live" }
+  /** `since` is when the connection was lost, `again` when it is tried again; milliseconds since 1970. */
+  | { state: "lost"; since: number; again: number }
+  /** The stream is over: the call has ended, or `message` says why the daemon refuses it. */
+  | { state: "ended"; message: string; code: number };
+
+interface Handlers {
+  frame: (f: Frame) => void;
+  live: (l: Live) => void;
+}
+
+const port = connect();
+const watches = new Map<number, Handlers & { since: number }>();
+let last = 0;
+
+function connect(): MessagePort {
+  if (typeof SharedWorker === "undefined") {
+    const { port1, port2 } = new MessageChannel();
+    serve(port2);
+    return port1;
+  }
+  return new SharedWorker(new URL("./streams.worker.ts", import.meta.url), { type: "module", name: "toold" }).port;
+}
+
+port.onmessage = ({ data }: MessageEvent<ToTab>) => {
+  const w = watches.get(data.id);
+  if (!w) return;
+  if ("frame" in data) return w.frame(decodeFrame(data.frame));
+  if ("live" in data) {
+    w.since = 0;
+    return w.live({ state: "live" });
+  }
+  if ("ended" in data) return w.live({ state: "ended", message: data.ended, code: data.code });
+  w.since ||= Date.now();
+  w.live({ state: "lost", since: w.since, again: data.again });
+};
+
+const send = (m: ToWorker) => port.postMessage(m);
+if (navigator.locks) {
+  const tab = crypto.randomUUID();
+  void navigator.locks.request(tab, () => {
+    send({ tab });
+    return new Promise<never>(() => {});
+  });
+}
+addEventListener("online", () => send({ online: true }));
+// A page that the browser closes or keeps for "back" watches nothing.
+addEventListener("pagehide", () => watches.forEach((_, id) => send({ id, close: true })));
+addEventListener("pageshow", (e) => e.persisted && location.reload());
+
+/** Tries lost connections at once. */
+export const tryNow = () => send({ online: true });
+
+/** Watches until the returned function is called. A shared watch is the same stream for all tabs, so it begins with the next frame, not with the first. */
+export function watch(init: WatchInit, shared: boolean, handlers: Handlers): () => void {
+  const id = ++last;
+  watches.set(id, { ...handlers, since: 0 });
+  send({ id, open: encodeWatch(init), shared });
+  return () => {
+    watches.delete(id);
+    send({ id, close: true });
+  };
+}
+
+/**
+ * Watches while the component is mounted; `init` undefined watches nothing. A watch that is not shared is closed while the tab is hidden, and goes on
+ * from its last cursor. After a watch that was shared was lost, read again what it changed.
+ */
+export function useWatch(init: WatchInit | undefined, shared: boolean, onFrame: (f: Frame) => void): Live {
+  const [live, setLive] = useState<Live>({ state: "connecting" });
+  const handler = useRef(onFrame);
+  handler.current = onFrame;
+  const key = init ? encodeWatch(init).join() : "";
+  useEffect(() => {
+    if (!init) return;
+    let stop: (() => void) | undefined, cursor = "", ended = false;
+    const frame = (f: Frame) => {
+      if (f.cursor) cursor = f.cursor;
+      handler.current(f);
+    };
+    const onLive = (l: Live) => {
+      ended = l.state === "ended";
+      setLive(l);
+    };
+    const start = () => void (stop ??= watch(cursor && !shared ? { ...init, cursor, afterSequence: undefined } : init, shared, { frame, live: onLive }));
+    const pause = () => {
+      stop?.();
+      stop = undefined;
+    };
+    const turn = () => (document.hidden && !shared ? pause() : !ended && start());
+    turn();
+    document.addEventListener("visibilitychange", turn);
+    return () => {
+      document.removeEventListener("visibilitychange", turn);
+      pause();
+    };
+  }, [key, shared]);
+  return live;
+}

@@ -1,0 +1,53 @@
+/** Keys. Screens bind keys while they are mounted; the newest binding of a key wins. Keys are off while somebody types. */
+import { useEffect, useRef } from "react";
+
+/** A key as `a`, `shift+c`, `enter`, `escape`, `.`; `g i` is a sequence of two. */
+export type Bindings = Record<string, (e: KeyboardEvent) => void>;
+
+const stack: { current: Bindings }[] = [];
+let first = ""; // the first key of a sequence
+let forget: ReturnType<typeof setTimeout>;
+
+/** Binds keys while the component is mounted and `on` is true. */
+export function useKeys(bindings: Bindings, on = true) {
+  const ref = useRef(bindings);
+  ref.current = bindings;
+  useEffect(() => {
+    if (!on) return;
+    stack.push(ref);
+    return () => void stack.splice(stack.indexOf(ref), 1);
+  }, [on]);
+}
+
+/** Reports whether keys go to a field or a dialog. */
+function typing(e: KeyboardEvent) {
+  const at = e.target instanceof HTMLElement ? e.target : document.body;
+  return at.matches("input:not([type=radio]):not([type=checkbox]), textarea, select") || at.isContentEditable || e.composedPath().some((x) => x instanceof HTMLElement && x.classList.contains("cm-editor"));
+}
+
+const names: Record<string, string> = { ArrowDown: "j", ArrowUp: "k", Escape: "escape", Enter: "enter" };
+
+addEventListener("keydown", (e) => {
+  if (e.isComposing || e.metaKey || e.ctrlKey || e.altKey || e.defaultPrevented) return;
+  const field = typing(e);
+  if (field && e.key !== "Escape") return;
+  if (field && e.target instanceof HTMLElement) e.target.blur();
+  if (document.querySelector("dialog[open], [role=dialog], [role=listbox], [role=menu]") && e.key !== "Escape") return;
+  // Enter and space press what has the focus.
+  if ((e.key === "Enter" || e.key === " ") && e.target instanceof HTMLElement && e.target.matches("a, button, summary, [role=tab]")) return;
+  if (e.key.startsWith("Arrow") && e.target instanceof HTMLElement && e.target.matches("[role=tab], input, [role=separator]")) return;
+  const key = names[e.key] ?? (/^[A-Z]$/.test(e.key) ? "shift+" + e.key.toLowerCase() : e.key);
+  const wanted = first ? `${first} ${key}` : key;
+  first = "";
+  clearTimeout(forget);
+  for (const { current } of stack.toReversed()) {
+    if (!current[wanted]) continue;
+    e.preventDefault();
+    current[wanted](e);
+    return;
+  }
+  if (stack.some(({ current }) => Object.keys(current).some((k) => k.startsWith(`${wanted} `)))) {
+    first = wanted;
+    forget = setTimeout(() => (first = ""), 1200);
+  }
+});

@@ -1,0 +1,56 @@
+/** Text of tools, models and people: never markup, bounded, and with characters that cannot be seen made visible. */
+import { useState, type ReactNode } from "react";
+
+/** Controls, format characters (bidirectional ones too), unpaired surrogates, and what fonts leave out, except tab and line feed. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const plain = (c: string) => c === "\n" || c === "\t";
+
+const names: Record<string, string> = {
+  "\u001b": "escape", "\r": "carriage return", "\0": "null", "\u007f": "delete", "\u00ad": "soft hyphen", "\u200b": "zero width space", "\u200c": "zero width non-joiner", "\u200d": "zero width joiner",
+  "\u200e": "left-to-right mark", "\u200f": "right-to-left mark", "\u202a": "left-to-right embedding", "\u202b": "right-to-left embedding", "\u202c": "pop directional formatting",
+  "\u202d": "left-to-right override", "\u202e": "right-to-left override", "\u2066": "left-to-right isolate", "\u2067": "right-to-left isolate", "\u2068": "first strong isolate", "\u2069": "pop directional isolate", "\ufeff": "byte order mark",
+};
+
+const codePoint = (c: string) => "U+" + c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
+
+/** Returns how many characters of a text cannot be seen. */
+export function countUnseen(text: string): number {
+  let count = 0;
+  for (const [c] of text.matchAll(unseen)) if (!plain(c)) count++;
+  return count;
+}
+
+/** Returns a text with each character that cannot be seen as a chip with its code point. */
+export function visible(text: string): ReactNode {
+  const out: ReactNode[] = [];
+  let from = 0;
+  for (const m of text.matchAll(unseen)) {
+    if (plain(m[0])) continue;
+    if (m.index > from) out.push(text.slice(from, m.index));
+    out.push(<span key={m.index} className="cc" title={names[m[0]] ?? "a character that cannot be seen"}>{codePoint(m[0])}</span>);
+    from = m.index + m[0].length;
+  }
+  if (out.length === 0) return text;
+  out.push(text.slice(from));
+  return out;
+}
+
+/** Returns a text in one line for places that take only strings, such as titles: what cannot be seen is written as <U+XXXX>. */
+export function oneLine(text: string, most = 200): string {
+  const line = text.slice(0, most + 1).replace(unseen, (c) => (plain(c) ? " " : `<${codePoint(c)}>`));
+  return text.length > most ? line.slice(0, most) + "…" : line;
+}
+
+/** Shows a text. Longer ones are cut at `most` characters; a button shows more of them. */
+export function Text({ children: text, most = 2000 }: { children: string; most?: number }) {
+  const [shown, show] = useState(most);
+  if (text.length <= shown) return <bdi className="text">{visible(text)}</bdi>;
+  return (
+    <bdi className="text">
+      {visible(text.slice(0, shown))}
+      <button className="btn sm bare" onClick={() => show(shown + 20_000)}>
+        … {(text.length - shown).toLocaleString("en")} more characters: show more
+      </button>
+    </bdi>
+  );
+}
