@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,12 +19,14 @@ import (
 
 // callFilter holds the filters of the command calls.
 type callFilter struct {
-	statuses                  []string
-	run, thread, tool, action string
-	since                     string
-	limit                     int
-	page                      string
-	oldest                    bool
+	statuses, tools, labels []string
+	errors, executed        []string
+	run, thread, action     string
+	caller, source, text    string
+	since, until            string
+	limit                   int
+	page                    string
+	oldest                  bool
 }
 
 func callsCommand(a *App) *cobra.Command {
@@ -31,7 +35,9 @@ func callsCommand(a *App) *cobra.Command {
 		Use:   "calls",
 		Short: "List calls, newest first",
 		Example: `  toold calls --status suspended,running
-  toold calls --run r-17 --tool bash
+  toold calls --run r-17 --tool bash,grep
+  toold calls --label env=prod --error timeout,upstream --since 2h
+  toold calls --executed unknown
   toold calls show 0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e`,
 		Args: NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
@@ -49,9 +55,16 @@ func callsCommand(a *App) *cobra.Command {
 	flags.StringSliceVar(&f.statuses, "status", nil, "new, running, suspended, resuming, succeeded, failed, cancelled; several with commas")
 	flags.StringVar(&f.run, "run", "", "only of this run")
 	flags.StringVar(&f.thread, "thread", "", "only of this thread")
-	flags.StringVar(&f.tool, "tool", "", "only of this tool")
+	flags.StringSliceVar(&f.tools, "tool", nil, "only of these tools; several with commas")
+	flags.StringVar(&f.source, "source", "", "only of the tools that this source provides now")
+	flags.StringVar(&f.caller, "caller", "", "only of this caller: the subject of its identity")
+	flags.StringArrayVar(&f.labels, "label", nil, "only of runs with this label: KEY=VALUE; may be repeated")
+	flags.StringSliceVar(&f.errors, "error", nil, "only with these error codes, such as timeout or in_doubt; several with commas")
+	flags.StringSliceVar(&f.executed, "executed", nil, "only when the tool got this far: not_started, started, finished, unknown; several with commas")
+	flags.StringVar(&f.text, "text", "", "only with this text in the tool or the title; case does not count")
 	flags.StringVar(&f.action, "action", "", "only calls that wait for this action, such as approval")
 	flags.StringVar(&f.since, "since", "", "only from this time on: 2h, 7d, or 2027-01-31T00:00:00Z")
+	flags.StringVar(&f.until, "until", "", "only before this time: as --since")
 	flags.BoolVar(&f.oldest, "oldest", false, "oldest first")
 	flags.IntVarP(&f.limit, "limit", "n", 50, "how many at most; 0 is all")
 	flags.StringVar(&f.page, "page", "", "continue a list: the token that it printed")
@@ -61,33 +74,78 @@ func callsCommand(a *App) *cobra.Command {
 	return c
 }
 
-func (f *callFilter) request(now time.Time) (*tooldv1.ListCallsRequest, error) {
-	r := &tooldv1.ListCallsRequest{RunId: f.run, ThreadId: f.thread, Tool: f.tool, Action: f.action, PageToken: f.page}
-	for _, s := range f.statuses {
-		n, ok := tooldv1.CallStatus_value["CALL_STATUS_"+strings.ToUpper(strings.TrimSpace(s))]
-		if !ok || n == 0 {
-			return nil, Usagef("--status %q is not new, running, suspended, resuming, succeeded, failed or cancelled", s)
+func (f *callFilter) request(now time.Time) (r *tooldv1.ListCallsRequest, err error) {
+	r = &tooldv1.ListCallsRequest{
+		RunId: f.run, ThreadId: f.thread, Tools: f.tools, Action: f.action, PageToken: f.page, Caller: f.caller, Source: f.source, Text: f.text,
+	}
+	if r.Statuses, err = enums[tooldv1.CallStatus]("--status", "CALL_STATUS_", tooldv1.CallStatus_name, f.statuses); err != nil {
+		return nil, err
+	}
+	if r.ErrorCodes, err = enums[tooldv1.ErrorCode]("--error", "ERROR_CODE_", tooldv1.ErrorCode_name, f.errors); err != nil {
+		return nil, err
+	}
+	if r.Executed, err = enums[tooldv1.Executed]("--executed", "EXECUTED_", tooldv1.Executed_name, f.executed); err != nil {
+		return nil, err
+	}
+	for _, label := range f.labels {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok || key == "" {
+			return nil, Usagef("--label %q is not KEY=VALUE", label)
 		}
-		r.Statuses = append(r.Statuses, tooldv1.CallStatus(n))
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		r.Labels[key] = value
 	}
 	if f.oldest {
 		r.Order = tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
 	}
-	if f.since != "" {
-		at, err := time.Parse(time.RFC3339, f.since)
-		if err != nil {
-			d, err := setting.ParseDuration(f.since)
-			if err != nil || d < 0 {
-				return nil, Usagef("--since %q is neither a duration such as 2h nor a time such as 2027-01-31T00:00:00Z", f.since)
-			}
-			at = now.Add(-d)
-		}
-		r.CreatedAfter = timestamppb.New(at)
+	if r.CreatedAfter, err = moment("--since", f.since, now); err != nil {
+		return nil, err
+	}
+	if r.CreatedBefore, err = moment("--until", f.until, now); err != nil {
+		return nil, err
 	}
 	if f.limit < 0 {
 		return nil, Usagef("--limit %d is negative", f.limit)
 	}
 	return r, nil
+}
+
+// enums returns the values of an enum with these names, in any case and without the prefix that the names in the API have.
+func enums[E ~int32](flag, prefix string, all map[int32]string, names []string) (values []E, err error) {
+	for _, name := range names {
+		found := false
+		for n, one := range all {
+			if n != 0 && one == prefix+strings.ToUpper(strings.TrimSpace(name)) {
+				values, found = append(values, E(n)), true
+			}
+		}
+		if !found {
+			var choice []string
+			for _, n := range slices.Sorted(maps.Keys(all))[1:] {
+				choice = append(choice, strings.ToLower(strings.TrimPrefix(all[n], prefix)))
+			}
+			return nil, Usagef("%s %q is not %s or %s", flag, name, strings.Join(choice[:len(choice)-1], ", "), choice[len(choice)-1])
+		}
+	}
+	return values, nil
+}
+
+// moment returns the time that a flag gives, as a time or as a duration before now. It returns nil for an empty flag.
+func moment(flag, text string, now time.Time) (*timestamppb.Timestamp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		d, err := setting.ParseDuration(text)
+		if err != nil || d < 0 {
+			return nil, Usagef("%s %q is neither a duration such as 2h nor a time such as 2027-01-31T00:00:00Z", flag, text)
+		}
+		at = now.Add(-d)
+	}
+	return timestamppb.New(at), nil
 }
 
 // listCalls reads pages until it has limit calls. It shrinks the last page to the number still missing, so that the printed page token

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"strings"
+
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/tool"
@@ -30,6 +32,16 @@ func FromStatus(s call.Status) tooldv1.CallStatus {
 func ToStatus(s tooldv1.CallStatus) (call.Status, bool) {
 	for _, one := range []call.Status{call.New, call.Running, call.Suspended, call.Resuming, call.Succeeded, call.Failed, call.Cancelled} {
 		if FromStatus(one) == s {
+			return one, true
+		}
+	}
+	return "", false
+}
+
+// ToExecuted is the inverse of FromExecuted. It returns false for unspecified and unknown values.
+func ToExecuted(e tooldv1.Executed) (call.Executed, bool) {
+	for _, one := range []call.Executed{call.NotStarted, call.Started, call.Finished, call.ExecutedUnknown} {
+		if FromExecuted(one) == e {
 			return one, true
 		}
 	}
@@ -113,6 +125,12 @@ func fromKind(k tool.Kind) tooldv1.Kind {
 		return tooldv1.Kind(v)
 	}
 	return tooldv1.Kind_KIND_OTHER
+}
+
+// ToErrorCode is the inverse of FromErrorCode. It returns false for unspecified and unknown values.
+func ToErrorCode(c tooldv1.ErrorCode) (tool.Code, bool) {
+	name, known := strings.CutPrefix(tooldv1.ErrorCode_name[int32(c)], "ERROR_CODE_")
+	return tool.Code(name), known && c != tooldv1.ErrorCode_ERROR_CODE_UNSPECIFIED
 }
 
 func FromErrorCode(c tool.Code) tooldv1.ErrorCode {

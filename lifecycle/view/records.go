@@ -67,6 +67,9 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	r.cfg.Settle()
 	q.Namespace = p.Namespace
 	if !SeesAll(p) && !(p.HasRole("approver") && len(q.Statuses) == 1 && q.Statuses[0] == call.Suspended) {
+		if q.Caller != "" && q.Caller != p.Subject {
+			return call.Page{}, nil
+		}
 		q.Caller = p.Subject
 	}
 	page, err := r.cfg.Store.Calls(ctx, q)

@@ -227,8 +227,11 @@ func TestT58Tenants(t *testing.T) {
 		_, err = w.calls(other).ListCalls(ctx, &tooldv1.ListCallsRequest{PageSize: 1, PageToken: page.GetNextPageToken()})
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	}
-	_, err = w.calls("alice").ListCalls(ctx, &tooldv1.ListCallsRequest{PageSize: 1, Tool: "write", PageToken: page.GetNextPageToken()})
-	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	for _, filter := range []*tooldv1.ListCallsRequest{{Tool: "write"}, {Labels: map[string]string{"a": "b"}}, {Text: "x"}, {Source: "test"}} {
+		filter.PageSize, filter.PageToken = 1, page.GetNextPageToken()
+		_, err = w.calls("alice").ListCalls(ctx, filter)
+		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	}
 	next, err := w.calls("alice").ListCalls(ctx, &tooldv1.ListCallsRequest{PageSize: 1, PageToken: page.GetNextPageToken()})
 	must(t, err)
 	if len(next.GetCalls()) != 1 || next.GetCalls()[0].GetCallId() == page.GetCalls()[0].GetCallId() {

@@ -7,7 +7,10 @@ import (
 	"encoding/binary"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/toold-dev/toold/call"
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
 )
 
@@ -30,18 +33,13 @@ func bind(parts ...string) (b binding) {
 	return b
 }
 
-// listBinding returns the binding for a page of ListCalls.
-func listBinding(p *access.Identity, q *call.Query) binding {
-	var statuses []string
-	for _, s := range q.Statuses {
-		statuses = append(statuses, string(s))
-	}
-	order := "newest"
-	if q.OldestFirst {
-		order = "oldest"
-	}
-	return bind("calls", p.Namespace, p.Subject, strings.Join(p.Roles, ","), strings.Join(statuses, ","), q.Run, q.Thread, q.Batch, q.Tool, q.Action,
-		call.FormatTime(q.CreatedAfter), call.FormatTime(q.CreatedBefore), order)
+// listBinding returns the binding for a page of ListCalls. It covers all fields of the request that select or order calls.
+func listBinding(p *access.Identity, req *tooldv1.ListCallsRequest) (binding, error) {
+	filter := proto.Clone(req).(*tooldv1.ListCallsRequest)
+	filter.PageToken, filter.PageSize, filter.ReadMask = "", 0, nil
+	filter.Order = max(filter.GetOrder(), tooldv1.CallOrder_CALL_ORDER_NEWEST_FIRST) // Unspecified means newest first.
+	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(filter)
+	return bind("calls", p.Namespace, p.Subject, strings.Join(p.Roles, ","), string(raw)), err
 }
 
 // sealToken returns the page token of a position, or "" for position 0.

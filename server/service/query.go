@@ -35,12 +35,14 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if err := cmp.Or(
 		translate.Short("run_id", in.GetRunId(), translate.MaxRunID), translate.Short("thread_id", in.GetThreadId(), translate.MaxRunID),
 		translate.Short("tool", in.GetTool(), translate.MaxFilter), translate.Short("action", in.GetAction(), translate.MaxFilter),
-		translate.Short("batch_id", in.GetBatchId(), translate.MaxCallID),
+		translate.Short("batch_id", in.GetBatchId(), translate.MaxCallID), translate.Short("caller", in.GetCaller(), translate.MaxFilter),
+		translate.Short("source", in.GetSource(), translate.MaxFilter), translate.Short("text", in.GetText(), translate.MaxFilter),
 	); err != nil {
 		return nil, err
 	}
 	q := &call.Query{
-		Run: in.GetRunId(), Thread: in.GetThreadId(), Batch: in.GetBatchId(), Tool: in.GetTool(), Action: in.GetAction(),
+		Run: in.GetRunId(), Thread: in.GetThreadId(), Batch: in.GetBatchId(), Action: in.GetAction(), Caller: in.GetCaller(),
+		Labels: in.GetLabels(), Text: in.GetText(),
 		OldestFirst: in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST,
 	}
 	if _, known := tooldv1.CallOrder_name[int32(in.GetOrder())]; !known {
@@ -60,11 +62,49 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if q.Action != "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Suspended)) {
 		q.Statuses = []call.Status{call.Suspended} // Without this, the filter could match calls without an open question: only suspended calls have one.
 	}
+	if err := recordFilters(q, in); err != nil {
+		return nil, err
+	}
 	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
 		return nil, err
 	}
 	q.CreatedBefore, err = translate.ToTime("created_before", in.GetCreatedBefore())
 	return q, err
+}
+
+// maxFilters is the maximum number of values of one filter of ListCalls.
+const maxFilters = 64
+
+// recordFilters translates the filters of a request that have several values, except the statuses.
+func recordFilters(q *call.Query, in *tooldv1.ListCallsRequest) error {
+	for field, n := range map[string]int{"tools": len(in.GetTools()), "labels": len(in.GetLabels()), "error_codes": len(in.GetErrorCodes()), "executed": len(in.GetExecuted())} {
+		if n > maxFilters {
+			return call.InvalidField(field, "has %d entries; at most %d are accepted", n, maxFilters)
+		}
+	}
+	for i, id := range append([]string{in.GetTool()}, in.GetTools()...) {
+		if err := translate.Short("tools["+strconv.Itoa(i-1)+"]", id, translate.MaxFilter); err != nil {
+			return err
+		}
+		if id != "" {
+			q.Tools = append(q.Tools, id)
+		}
+	}
+	for i, code := range in.GetErrorCodes() {
+		c, ok := translate.ToErrorCode(code)
+		if !ok {
+			return translate.UnknownEnum("error_codes["+strconv.Itoa(i)+"]", int32(code))
+		}
+		q.Errors = append(q.Errors, c)
+	}
+	for i, executed := range in.GetExecuted() {
+		e, ok := translate.ToExecuted(executed)
+		if !ok {
+			return translate.UnknownEnum("executed["+strconv.Itoa(i)+"]", int32(executed))
+		}
+		q.Executed = append(q.Executed, e)
+	}
+	return nil
 }
 
 // inSpec prefixes the names of invalid fields of a spec with their path in the request.

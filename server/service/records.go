@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -38,17 +39,37 @@ func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	bound := listBinding(p, q)
+	bound, err := listBinding(p, req)
+	if err != nil {
+		return nil, err
+	}
 	if q.After, err = openToken(req.GetPageToken(), bound); err != nil {
 		return nil, err
 	}
 	resp := &tooldv1.ListCallsResponse{}
+	if s.onlyOf(p, q, req.GetSource()); req.GetSource() != "" && len(q.Tools) == 0 {
+		return resp, nil
+	}
 	next, err := s.fill(ctx, resp, q, mask)
 	if err != nil {
 		return nil, err
 	}
 	resp.NextPageToken = sealToken(next, bound)
 	return resp, nil
+}
+
+// onlyOf restricts a query to the tools of a source. The empty source means all tools.
+func (s *calls) onlyOf(p *access.Identity, q *call.Query, source string) {
+	if source == "" {
+		return
+	}
+	var tools []string
+	for _, d := range s.tools.List(p.Principal) {
+		if id := d.Descriptor.ID; d.Descriptor.Source == source && (len(q.Tools) == 0 || slices.Contains(q.Tools, id)) {
+			tools = append(tools, id)
+		}
+	}
+	q.Tools = tools
 }
 
 // CancelCall asks a call to end.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/rows"
 )
 
 // Call returns a call.
@@ -93,9 +94,9 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 }
 
 // Calls returns a page of calls.
-func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
-	limit := cmp.Or(q.Limit, 50)
-	err = s.read(ctx, func(st *state) error {
+func (s *Store) Calls(ctx context.Context, q call.Query) (call.Page, error) {
+	finder := rows.NewFinder(&q)
+	err := s.read(ctx, func(st *state) error {
 		for i := range st.order {
 			if !q.OldestFirst {
 				i = len(st.order) - 1 - i
@@ -104,25 +105,23 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 			if !beyond(q, r.position) || !matches(q, r) {
 				continue
 			}
-			if len(page.Calls) == limit {
-				page.Next = st.calls[page.Calls[limit-1].Key()].position
-				break
-			}
 			c, err := r.call()
 			if err != nil {
 				return err
 			}
-			page.Calls = append(page.Calls, c)
+			if finder.Take(rows.Call{Position: r.position, Key: r.key, Call: c}) != nil {
+				break
+			}
 		}
 		return nil
 	})
-	return page, err
+	return finder.Page(), err
 }
 
 func matches(q call.Query, r *row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return is(q.Namespace, r.key.Namespace) && is(q.Caller, r.caller) && is(q.Run, r.run) && is(q.Thread, r.thread) &&
-		is(q.ParentCall, r.parent) && is(q.Batch, r.batch) && is(q.Tool, r.tool) && is(q.Action, r.action) &&
+		is(q.ParentCall, r.parent) && is(q.Batch, r.batch) && (len(q.Tools) == 0 || slices.Contains(q.Tools, r.tool)) && is(q.Action, r.action) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, r.Status)) &&
 		(q.CreatedAfter.IsZero() || !r.created.Before(q.CreatedAfter)) &&
 		(q.CreatedBefore.IsZero() || r.created.Before(q.CreatedBefore))

@@ -13,13 +13,23 @@ import (
 
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
-	limit := cmp.Or(q.Limit, 50)
-	text, args := plan(q, limit+1)
-	found, err := s.FindCalls(ctx, text, args...)
-	if err != nil {
-		return page, err
+	finder := rows.NewFinder(&q)
+	for n := cmp.Or(q.Limit, 50) + 1; ; n = min(4*n, call.MaxScan) { // A query that needs records may have to read several portions.
+		text, args := plan(q, n)
+		before, read := *finder, 0
+		err := s.Query(ctx, text, func() { *finder, read = before, 0 }, func(r rows.Row) error {
+			read++
+			c := rows.ReadCall(r)
+			q.After = c.Position
+			return finder.Take(c)
+		}, args...)
+		if err != nil {
+			return page, err
+		}
+		if finder.Full() || read < n {
+			return finder.Page(), nil
+		}
 	}
-	return rows.Page(found, limit), nil
 }
 
 // conditions holds the WHERE clause of a statement and its arguments.
@@ -131,11 +141,14 @@ func (c *conditions) beyond(q call.Query, column string) {
 func (c *conditions) filter(q call.Query) {
 	for _, w := range []struct{ column, value string }{
 		{"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},
-		{"batch_id", q.Batch}, {"tool", q.Tool},
+		{"batch_id", q.Batch},
 	} {
 		if w.value != "" {
 			c.add(w.column+" = %s", w.value)
 		}
+	}
+	if len(q.Tools) > 0 {
+		c.add("tool = ANY (%s::bytea[])", q.Tools)
 	}
 	if !q.CreatedAfter.IsZero() {
 		c.add("created >= %s", q.CreatedAfter.UnixNano())

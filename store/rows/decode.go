@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -59,11 +60,50 @@ func ReadCall(r Row) Call {
 	return c
 }
 
-// Page returns found calls as a page of a list. It lists at most limit of them; when there are more, the page has a next page.
-func Page(found []Call, limit int) (page call.Page) {
-	if len(found) > limit {
-		found = found[:limit]
-		page.Next = found[limit-1].Position
+// A Finder collects the calls of one page, in list order.
+type Finder struct {
+	query   *call.Query
+	limit   int
+	found   []Call
+	scanned int   // number of records that [call.Query.Holds] has checked
+	last    int64 // position of the last of these
+}
+
+// NewFinder returns a Finder for a page of a query.
+func NewFinder(q *call.Query) *Finder {
+	return &Finder{query: q, limit: cmp.Or(q.Limit, 50)}
+}
+
+// Take adds a call if it meets the conditions that need its record; the caller has checked the other conditions. A broken record counts
+// as meeting them. Take returns ErrEnough when the page needs no further calls.
+func (f *Finder) Take(c Call) error {
+	if f.query.NeedsRecord() {
+		if f.scanned++; f.scanned > call.MaxScan {
+			return ErrEnough
+		}
+		f.last = c.Position
+		if c.Err == nil && !f.query.Holds(c.Call) {
+			return nil
+		}
+	}
+	if f.found = append(f.found, c); f.Full() {
+		return ErrEnough
+	}
+	return nil
+}
+
+// Full reports whether the page needs no further calls.
+func (f *Finder) Full() bool { return len(f.found) > f.limit || f.scanned > call.MaxScan }
+
+// Page returns the calls as a page of a list. When calls follow that were not read, or not added, the page has a next page.
+func (f *Finder) Page() (page call.Page) {
+	found := f.found
+	switch {
+	case len(found) > f.limit:
+		found = found[:f.limit]
+		page.Next = found[f.limit-1].Position
+	case f.scanned > call.MaxScan:
+		page.Next = f.last
 	}
 	page.Calls = make([]*call.Call, 0, len(found))
 	for _, c := range found {

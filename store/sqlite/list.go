@@ -19,16 +19,9 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 	if s.hasNoCalls(q) {
 		return page, cmp.Or(s.Refusal(), ctx.Err())
 	}
-	limit := cmp.Or(q.Limit, 50)
 	text, args, rest := plan(q)
-	var found []rows.Call
 	scanner := callScanner{cache: &s.cache}
-	take := func(r rows.Call) error {
-		if found = append(found, r); len(found) > limit {
-			return rows.ErrEnough
-		}
-		return nil
-	}
+	finder := rows.NewFinder(&q)
 	for after := q.After; ; {
 		more := false
 		began := time.Now()
@@ -38,12 +31,12 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 				after = st.ColumnInt64(0)
 				switch {
 				case isPack(st):
-					after, err = scanner.eachPacked(conn, st, q, beyond, take)
+					after, err = scanner.eachPacked(conn, st, q, beyond, finder.Take)
 				case inPack(st):
 					scanner.pack.find(st)
-					err = scanner.takePacked(conn, q, after, take)
+					err = scanner.takePacked(conn, q, after, finder.Take)
 				case wanted(rest, st):
-					err = take(scanner.scan(st))
+					err = finder.Take(scanner.scan(st))
 				}
 				if err != nil {
 					return err
@@ -57,8 +50,8 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 		if err != nil {
 			return page, err
 		}
-		if len(found) > limit || !more {
-			return rows.Page(found, limit), nil
+		if finder.Full() || !more {
+			return finder.Page(), nil
 		}
 	}
 }
@@ -132,7 +125,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 	if err != nil {
 		return err
 	}
-	if m.whole() && !m.mentions(q.Tool, q.Caller, q.Run, q.Thread) {
+	if m.whole() && !m.mentions(only(q.Tools), q.Caller, q.Run, q.Thread) {
 		return nil
 	}
 	r := m.row()
@@ -146,11 +139,19 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 	return take(r)
 }
 
+// only returns the only element of a list, or "".
+func only(list []string) string {
+	if len(list) != 1 {
+		return ""
+	}
+	return list[0]
+}
+
 // asked reports whether a finished call matches a query.
 func asked(q call.Query, c *call.Call) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) && q.Action == "" &&
-		is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+		is(q.Namespace, c.Namespace) && (len(q.Tools) == 0 || slices.Contains(q.Tools, c.Tool)) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
 		is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) &&
 		(q.CreatedAfter.IsZero() || rows.Nanos(c.Created) >= rows.Nanos(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || rows.Nanos(c.Created) < rows.Nanos(q.CreatedBefore))
 }
@@ -243,7 +244,7 @@ func safe(s call.Status) string {
 
 // filters reports whether wanted has conditions to check.
 func filters(q call.Query) bool {
-	return len(q.Statuses) > 0 || q.Namespace+q.Tool+q.Caller+q.Run+q.Thread+q.ParentCall+q.Batch != "" || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
+	return len(q.Statuses)+len(q.Tools) > 0 || q.Namespace+q.Caller+q.Run+q.Thread+q.ParentCall+q.Batch != "" || !q.CreatedAfter.IsZero() || !q.CreatedBefore.IsZero()
 }
 
 // wanted reports whether a row matches the conditions in q.
@@ -251,7 +252,7 @@ func wanted(q call.Query, st *sqlite.Stmt) bool {
 	const tool = 8 // the first column after callColumns
 	is := func(want string, col int) bool { return want == "" || want == st.ColumnText(col) }
 	return (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Status(st.ColumnText(3)))) &&
-		is(q.Namespace, 1) && is(q.Tool, tool) && is(q.Caller, tool+1) && is(q.Run, tool+2) && is(q.Thread, tool+3) &&
+		is(q.Namespace, 1) && (len(q.Tools) == 0 || slices.Contains(q.Tools, st.ColumnText(tool))) && is(q.Caller, tool+1) && is(q.Run, tool+2) && is(q.Thread, tool+3) &&
 		is(q.ParentCall, tool+4) && is(q.Batch, tool+5) &&
 		(q.CreatedAfter.IsZero() || st.ColumnInt64(tool+6) >= rows.Nanos(q.CreatedAfter)) &&
 		(q.CreatedBefore.IsZero() || st.ColumnInt64(tool+6) < rows.Nanos(q.CreatedBefore))

@@ -158,7 +158,9 @@ func (m *moves) look() {
 		q.Namespace = m.one("", "other", "nobody")
 	}
 	set(&q.Caller, "ann", "bob")
-	set(&q.Tool, "a", "b")
+	if m.random.IntN(3) == 0 {
+		q.Tools = [][]string{{"a"}, {"b"}, {"a", "b"}, {"c"}}[m.random.IntN(4)]
+	}
 	if m.random.IntN(2) == 0 {
 		set(&q.Run, "r1", "r2")
 		set(&q.Thread, "th1", "th2")

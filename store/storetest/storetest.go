@@ -72,6 +72,8 @@ func promises() []promise {
 		{"FeedOrder", testFeedOrder},
 		{"Queries", testQueries},
 		{"QueriesOfMany", testQueriesOfMany},
+		{"RecordFilters", testRecordFilters},
+		{"RecordScan", testRecordScan},
 		{"Paging", testPaging},
 		{"PagingUnderInserts", testPagingStable},
 		{"RunsAndCounts", testRuns},

@@ -182,9 +182,9 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 		f.t.Fatalf("%d calls in all, want %d", len(order), len(model))
 	}
 	for _, q := range []call.Query{
-		{}, {Tool: "a"}, {Run: "r1", Caller: "ann"},
+		{}, {Tools: []string{"a"}}, {Run: "r1", Caller: "ann"},
 		{Namespace: "ns"}, {Namespace: "other"}, {Namespace: "ns", Run: "r1"}, {Namespace: "ns", Thread: "th1"}, {Namespace: "ns", Caller: "bob"},
-		{Namespace: "ns", Tool: "b", Run: "r1"}, {Namespace: "ns", Statuses: []call.Status{call.Succeeded}},
+		{Namespace: "ns", Tools: []string{"b"}, Run: "r1"}, {Namespace: "ns", Statuses: []call.Status{call.Succeeded}},
 		{Namespace: "ns", Run: "r2", Statuses: []call.Status{call.Succeeded, call.Suspended}}, {Namespace: "ns", Statuses: []call.Status{call.Failed, call.New}},
 		{Namespace: "ns", CreatedAfter: start.Add(10 * time.Minute), CreatedBefore: start.Add(30 * time.Minute)},
 		{Namespace: "ns", ParentCall: "parent"}, {Namespace: "ns", Batch: "batch"},
@@ -196,7 +196,7 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 				}
 			}
 		}
-		if q.Namespace == "" || q.Tool+q.ParentCall+q.Batch != "" || len(q.Statuses) > 0 || !q.CreatedAfter.IsZero() {
+		if q.Namespace == "" || q.ParentCall+q.Batch != "" || len(q.Statuses)+len(q.Tools) > 0 || !q.CreatedAfter.IsZero() {
 			continue
 		}
 		q.OldestFirst = true
@@ -225,7 +225,7 @@ func selected(model map[string]*call.Call, order []string, q call.Query) (ids []
 	is := func(want, have string) bool { return want == "" || want == have }
 	for _, id := range order {
 		c := model[id]
-		if is(q.Namespace, c.Namespace) && is(q.Tool, c.Tool) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+		if is(q.Namespace, c.Namespace) && (len(q.Tools) == 0 || slices.Contains(q.Tools, c.Tool)) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
 			is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, c.Status)) &&
 			!c.Created.Before(q.CreatedAfter) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore)) {
 			ids = append(ids, id)

@@ -1357,7 +1357,25 @@ type ListCallsRequest struct {
 	// means newest first.
 	Order CallOrder `protobuf:"varint,11,opt,name=order,proto3,enum=toold.v1.CallOrder" json:"order,omitempty"`
 	// Empty matches any.
-	BatchId       string `protobuf:"bytes,14,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	BatchId string `protobuf:"bytes,14,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
+	// More tool ids: the call has one of these, or `tool`. At most 64.
+	Tools []string `protobuf:"bytes,15,rep,name=tools,proto3" json:"tools,omitempty"`
+	// Caller.subject of the call. Empty matches any.
+	Caller string `protobuf:"bytes,16,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The call has a tool that this source provides now, and that the principal may see. Descriptor.source has the names of sources. Empty
+	// matches any.
+	Source string `protobuf:"bytes,17,opt,name=source,proto3" json:"source,omitempty"`
+	// The run of the call has all these labels, with these values. At most 64.
+	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The result has an error with one of these codes; empty matches all calls.
+	ErrorCodes []ErrorCode `protobuf:"varint,19,rep,packed,name=error_codes,json=errorCodes,proto3,enum=toold.v1.ErrorCode" json:"error_codes,omitempty"`
+	// How far the tool got is one of these; empty matches all. UNKNOWN finds the calls in doubt, open and ended.
+	Executed []Executed `protobuf:"varint,20,rep,packed,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
+	// Part of the tool id or of the title of the description, without regard to case; at most 256 bytes. Empty matches any.
+	//
+	// No index covers labels, error_codes, executed and text. The daemon then reads at most 2,000 records for every 8 calls of page_size, and
+	// returns a page with fewer calls. next_page_token continues the search.
+	Text          string `protobuf:"bytes,21,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1472,6 +1490,55 @@ func (x *ListCallsRequest) GetOrder() CallOrder {
 func (x *ListCallsRequest) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
+	}
+	return ""
+}
+
+func (x *ListCallsRequest) GetTools() []string {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *ListCallsRequest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ListCallsRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ListCallsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListCallsRequest) GetErrorCodes() []ErrorCode {
+	if x != nil {
+		return x.ErrorCodes
+	}
+	return nil
+}
+
+func (x *ListCallsRequest) GetExecuted() []Executed {
+	if x != nil {
+		return x.Executed
+	}
+	return nil
+}
+
+func (x *ListCallsRequest) GetText() string {
+	if x != nil {
+		return x.Text
 	}
 	return ""
 }
@@ -3040,7 +3107,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tread_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"M\n" +
 	"\x0fGetCallResponse\x12\"\n" +
 	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xe3\x03\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\x9e\x06\n" +
 	"\x10ListCallsRequest\x120\n" +
 	"\bstatuses\x18\x01 \x03(\x0e2\x14.toold.v1.CallStatusR\bstatuses\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
@@ -3055,7 +3122,18 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tread_mask\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\x12)\n" +
 	"\x05order\x18\v \x01(\x0e2\x13.toold.v1.CallOrderR\x05order\x12\x19\n" +
-	"\bbatch_id\x18\x0e \x01(\tR\abatchId\"\x89\x01\n" +
+	"\bbatch_id\x18\x0e \x01(\tR\abatchId\x12\x14\n" +
+	"\x05tools\x18\x0f \x03(\tR\x05tools\x12\x16\n" +
+	"\x06caller\x18\x10 \x01(\tR\x06caller\x12\x16\n" +
+	"\x06source\x18\x11 \x01(\tR\x06source\x12>\n" +
+	"\x06labels\x18\x12 \x03(\v2&.toold.v1.ListCallsRequest.LabelsEntryR\x06labels\x124\n" +
+	"\verror_codes\x18\x13 \x03(\x0e2\x13.toold.v1.ErrorCodeR\n" +
+	"errorCodes\x12.\n" +
+	"\bexecuted\x18\x14 \x03(\x0e2\x12.toold.v1.ExecutedR\bexecuted\x12\x12\n" +
+	"\x04text\x18\x15 \x01(\tR\x04text\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x89\x01\n" +
 	"\x11ListCallsResponse\x12$\n" +
 	"\x05calls\x18\x01 \x03(\v2\x0e.toold.v1.CallR\x05calls\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12&\n" +
@@ -3191,7 +3269,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(CallOrder)(0),                    // 0: toold.v1.CallOrder
 	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
@@ -3237,137 +3315,143 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*LeaveItem)(nil),                 // 41: toold.v1.LeaveItem
 	(*SessionResponse)(nil),           // 42: toold.v1.SessionResponse
 	(*SessionAnswer)(nil),             // 43: toold.v1.SessionAnswer
-	(*CallSpec)(nil),                  // 44: toold.v1.CallSpec
-	(*Frame)(nil),                     // 45: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 46: google.protobuf.Duration
-	(*Call)(nil),                      // 47: toold.v1.Call
-	(*BatchSpec)(nil),                 // 48: toold.v1.BatchSpec
-	(*TurnSpec)(nil),                  // 49: toold.v1.TurnSpec
-	(*Decision)(nil),                  // 50: toold.v1.Decision
-	(*Claim)(nil),                     // 51: toold.v1.Claim
-	(*Principal)(nil),                 // 52: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil),     // 53: google.protobuf.Timestamp
-	(*TicketRights)(nil),              // 54: toold.v1.TicketRights
-	(*fieldmaskpb.FieldMask)(nil),     // 55: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 56: toold.v1.CallStatus
-	(*ProcessReport)(nil),             // 57: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 58: toold.v1.ToolError
-	(*Assessment)(nil),                // 59: toold.v1.Assessment
-	(*Description)(nil),               // 60: toold.v1.Description
-	(*Verdict)(nil),                   // 61: toold.v1.Verdict
-	(VerdictAction)(0),                // 62: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 63: toold.v1.Isolation
-	(*RunSummary)(nil),                // 64: toold.v1.RunSummary
-	(*Rule)(nil),                      // 65: toold.v1.Rule
-	(*status.Status)(nil),             // 66: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 67: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 68: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 69: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 70: toold.v1.SendInputResponse
+	nil,                               // 44: toold.v1.ListCallsRequest.LabelsEntry
+	(*CallSpec)(nil),                  // 45: toold.v1.CallSpec
+	(*Frame)(nil),                     // 46: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 47: google.protobuf.Duration
+	(*Call)(nil),                      // 48: toold.v1.Call
+	(*BatchSpec)(nil),                 // 49: toold.v1.BatchSpec
+	(*TurnSpec)(nil),                  // 50: toold.v1.TurnSpec
+	(*Decision)(nil),                  // 51: toold.v1.Decision
+	(*Claim)(nil),                     // 52: toold.v1.Claim
+	(*Principal)(nil),                 // 53: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil),     // 54: google.protobuf.Timestamp
+	(*TicketRights)(nil),              // 55: toold.v1.TicketRights
+	(*fieldmaskpb.FieldMask)(nil),     // 56: google.protobuf.FieldMask
+	(CallStatus)(0),                   // 57: toold.v1.CallStatus
+	(ErrorCode)(0),                    // 58: toold.v1.ErrorCode
+	(Executed)(0),                     // 59: toold.v1.Executed
+	(*ProcessReport)(nil),             // 60: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 61: toold.v1.ToolError
+	(*Assessment)(nil),                // 62: toold.v1.Assessment
+	(*Description)(nil),               // 63: toold.v1.Description
+	(*Verdict)(nil),                   // 64: toold.v1.Verdict
+	(VerdictAction)(0),                // 65: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 66: toold.v1.Isolation
+	(*RunSummary)(nil),                // 67: toold.v1.RunSummary
+	(*Rule)(nil),                      // 68: toold.v1.Rule
+	(*status.Status)(nil),             // 69: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 70: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 71: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 72: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 73: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	44, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	45, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	44, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	46, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	47, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	48, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	45, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	49, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
-	45, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
-	46, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
-	45, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
-	50, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	45, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	46, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
-	51, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
-	52, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
-	53, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	54, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
-	45, // 18: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	55, // 19: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	47, // 20: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	56, // 21: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	53, // 22: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	53, // 23: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	55, // 24: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	45, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	46, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	45, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	47, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	48, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	49, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	46, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	50, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
+	46, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
+	47, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
+	46, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
+	51, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	46, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	47, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
+	52, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
+	53, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
+	54, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	55, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
+	46, // 18: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	56, // 19: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	48, // 20: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	57, // 21: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	54, // 22: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	54, // 23: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	56, // 24: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
 	0,  // 25: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	47, // 26: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	46, // 27: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	47, // 28: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	57, // 29: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	44, // 30: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	58, // 31: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	59, // 32: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	60, // 33: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	61, // 34: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	62, // 35: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	63, // 36: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	64, // 37: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	64, // 38: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	65, // 39: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	65, // 40: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	40, // 41: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
-	1,  // 42: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
-	11, // 43: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
-	17, // 44: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
-	23, // 45: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
-	5,  // 46: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
-	41, // 47: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
-	7,  // 48: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
-	43, // 49: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
-	45, // 50: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
-	24, // 51: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
-	66, // 52: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
-	1,  // 53: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 54: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 55: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 56: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
-	9,  // 57: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
-	11, // 58: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	13, // 59: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
-	15, // 60: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
-	17, // 61: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	19, // 62: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	21, // 63: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	23, // 64: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	25, // 65: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	27, // 66: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	67, // 67: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	68, // 68: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	29, // 69: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	31, // 70: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	33, // 71: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	35, // 72: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	37, // 73: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	39, // 74: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 75: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 76: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 77: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 78: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
-	10, // 79: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
-	12, // 80: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	14, // 81: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
-	16, // 82: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
-	18, // 83: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	20, // 84: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	22, // 85: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	24, // 86: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	26, // 87: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	28, // 88: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	69, // 89: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	70, // 90: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	30, // 91: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	32, // 92: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	34, // 93: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	36, // 94: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	38, // 95: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	42, // 96: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	75, // [75:97] is the sub-list for method output_type
-	53, // [53:75] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	44, // 26: toold.v1.ListCallsRequest.labels:type_name -> toold.v1.ListCallsRequest.LabelsEntry
+	58, // 27: toold.v1.ListCallsRequest.error_codes:type_name -> toold.v1.ErrorCode
+	59, // 28: toold.v1.ListCallsRequest.executed:type_name -> toold.v1.Executed
+	48, // 29: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	47, // 30: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	48, // 31: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	60, // 32: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	45, // 33: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	61, // 34: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	62, // 35: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	63, // 36: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	64, // 37: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	65, // 38: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	66, // 39: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	67, // 40: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	67, // 41: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	68, // 42: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	68, // 43: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	40, // 44: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	1,  // 45: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	11, // 46: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	17, // 47: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	23, // 48: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	5,  // 49: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	41, // 50: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	7,  // 51: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
+	43, // 52: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	46, // 53: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	24, // 54: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	69, // 55: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	1,  // 56: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	3,  // 57: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	5,  // 58: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	7,  // 59: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
+	9,  // 60: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
+	11, // 61: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	13, // 62: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
+	15, // 63: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
+	17, // 64: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	19, // 65: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	21, // 66: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	23, // 67: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	25, // 68: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	27, // 69: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	70, // 70: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	71, // 71: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	29, // 72: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	31, // 73: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	33, // 74: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	35, // 75: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	37, // 76: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	39, // 77: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	2,  // 78: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	4,  // 79: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	6,  // 80: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	8,  // 81: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	10, // 82: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	12, // 83: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	14, // 84: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
+	16, // 85: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
+	18, // 86: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	20, // 87: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	22, // 88: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	24, // 89: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	26, // 90: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	28, // 91: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	72, // 92: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	73, // 93: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	30, // 94: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	32, // 95: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	34, // 96: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	36, // 97: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	38, // 98: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	42, // 99: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	78, // [78:100] is the sub-list for method output_type
+	56, // [56:78] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -3417,7 +3501,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

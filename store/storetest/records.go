@@ -1,0 +1,90 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/tool"
+)
+
+// finished makes a call a read-only call that was finished when it was created. SQLite packs such calls.
+func finished(c *call.Call) {
+	c.Class, c.Status, c.Executed = call.Behind, call.Succeeded, call.Finished
+	c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `"done"`}
+}
+
+func testRecordFilters(t *testing.T, f *fixture) {
+	f.create("a", finished, func(c *call.Call) {
+		c.Run.Labels, c.Description.Title = map[string]string{"env": "prod", "team": "edge"}, "Read CONFIG/deploy.yaml"
+	})
+	f.create("b", func(c *call.Call) {
+		c.Status, c.Executed, c.Tool, c.Run.Labels = call.Failed, call.ExecutedUnknown, "refund", map[string]string{"env": "prod"}
+		c.Result = &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.InDoubt}}
+	})
+	f.create("c", func(c *call.Call) {
+		c.Status, c.Run.Labels, c.Description.Title = call.Failed, map[string]string{"env": ""}, "Übersicht"
+		c.Result = &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Timeout}}
+	})
+	f.create("d", finished, func(c *call.Call) { c.Tool = "read_config" })
+	tests := []struct {
+		q    call.Query
+		want string
+	}{
+		{call.Query{Labels: map[string]string{"env": "prod"}}, "b a"},
+		{call.Query{Labels: map[string]string{"env": "prod", "team": "edge"}}, "a"},
+		{call.Query{Labels: map[string]string{"env": ""}}, "c"}, // an absent label is not an empty one
+		{call.Query{Labels: map[string]string{"env": "prod"}, Statuses: []call.Status{call.Failed}}, "b"},
+		{call.Query{Errors: []tool.Code{tool.Timeout}}, "c"},
+		{call.Query{Errors: []tool.Code{tool.Timeout, tool.InDoubt}}, "c b"},
+		{call.Query{Executed: []call.Executed{call.ExecutedUnknown}}, "b"},
+		{call.Query{Executed: []call.Executed{call.Finished, call.NotStarted}}, "d c a"},
+		{call.Query{Text: "config"}, "d a"},
+		{call.Query{Text: "ÜBERS"}, "c"},
+		{call.Query{Text: "config", Tools: []string{"read_config", "refund"}}, "d"},
+		{call.Query{Text: "nothing"}, ""},
+	}
+	for _, tt := range tests {
+		for _, tt.q.Limit = range []int{1, 50} {
+			tt.q.Namespace = "ns"
+			if got := fmt.Sprint(f.all(tt.q)); got != "["+tt.want+"]" {
+				t.Errorf("Calls(%+v) = %v, want [%s]", tt.q, got, tt.want)
+			}
+		}
+	}
+}
+
+// testRecordScan checks that a page of a query that needs records has a limit, and that the next pages continue the search.
+func testRecordScan(t *testing.T, f *fixture) {
+	labels := func(c *call.Call) { c.Run.Labels = map[string]string{"env": "prod"} }
+	f.create("first", labels)
+	var all sync.WaitGroup
+	for i := range call.MaxScan + 100 {
+		all.Go(func() {
+			c := newCall(fmt.Sprint("other", i))
+			if i%2 == 0 {
+				finished(c)
+			}
+			if err := f.Commit(t.Context(), creation(c)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	f.create("last", labels)
+	q := call.Query{Namespace: "ns", Labels: map[string]string{"env": "prod"}}
+	page, err := f.Calls(t.Context(), q)
+	if err != nil || fmt.Sprint(ids(page.Calls)) != "[last]" || page.Next == 0 {
+		t.Fatalf("first page: %v, next %d, %v; want [last] and a next page", ids(page.Calls), page.Next, err)
+	}
+	for _, q.Limit = range []int{1, 50} {
+		if got := fmt.Sprint(f.all(q)); got != "[last first]" {
+			t.Errorf("all pages of %d calls: %s", q.Limit, got)
+		}
+	}
+	q.OldestFirst = true
+	if got := fmt.Sprint(f.all(q)); got != "[first last]" {
+		t.Errorf("all pages, oldest first: %s", got)
+	}
+}
