@@ -143,9 +143,10 @@ type StoredRecord struct {
 }
 
 // A RecordReader reads records. Every store of this module implements it. Records returns at most limit records of a kind with positions
-// above after, in the order in which they were stored.
+// above after, in the order in which they were stored. RecordsBefore returns those with positions below before, the newest first.
 type RecordReader interface {
 	Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]StoredRecord, error)
+	RecordsBefore(ctx context.Context, namespace, kind string, before int64, limit int) ([]StoredRecord, error)
 }
 
 // A Run is the stored state of a run. Only runs that were blocked or ended at some time have one.

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -71,7 +72,7 @@ func ReadCheckpoints(r io.Reader, key ed25519.PublicKey) (good []Checkpoint, bad
 		}
 		good = append(good, c)
 	}
-	slices.SortStableFunc(good, func(a, b Checkpoint) int { return int(min(max(a.Position-b.Position, -1), 1)) })
+	sortCheckpoints(good)
 	return good, bad, nil
 }
 
@@ -88,13 +89,40 @@ type Keeper struct {
 	Now    func() time.Time
 	Log    *zap.Logger
 
-	stands map[string]Checkpoint // newest checkpoint of each namespace
-	broken map[string]bool       // namespaces whose chain is broken and was reported
+	stands map[string]Checkpoint // newest checkpoint of each namespace; only Open and Sign use it
+
+	mu      sync.Mutex
+	broken  map[string]int64 // first broken record of each namespace whose chain is broken
+	failure error            // of the latest Sign
+}
+
+// Broken returns the first record of a namespace that Sign found to be broken, or 0.
+func (k *Keeper) Broken(namespace string) int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.broken[namespace]
+}
+
+// Failure returns the error of the latest Sign.
+func (k *Keeper) Failure() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failure
+}
+
+// found records a broken chain and logs the first broken record.
+func (k *Keeper) found(namespace string, position int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.broken[namespace] == 0 {
+		k.broken[namespace] = position
+		k.Log.Error("audit: the chain is broken; see toold audit verify", zap.String("namespace", namespace), zap.Int64("position", position))
+	}
 }
 
 // Open reads the existing checkpoints.
 func (k *Keeper) Open() error {
-	k.stands, k.broken = map[string]Checkpoint{}, map[string]bool{}
+	k.stands, k.broken = map[string]Checkpoint{}, map[string]int64{}
 	f, err := os.Open(k.File)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -137,6 +165,14 @@ func (k *Keeper) Run(ctx context.Context, namespaces func() []string) error {
 // Sign appends a checkpoint for each chain that has new records. It verifies the links of the new records. When a chain is broken, Sign
 // logs that once for each namespace and continues to sign.
 func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
+	err := k.sign(ctx, namespaces)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failure = err
+	return err
+}
+
+func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 	var lines []byte
 	next := map[string]Checkpoint{}
 	for _, ns := range namespaces {
@@ -146,9 +182,8 @@ func (k *Keeper) Sign(ctx context.Context, namespaces []string) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", ns, err)
 			}
-			if (known || before != nil) && !l.Follows(before) && !k.broken[ns] {
-				k.broken[ns] = true
-				k.Log.Error("audit: the chain is broken; see toold audit verify", zap.String("namespace", ns), zap.Int64("position", l.Position))
+			if (known || before != nil) && !l.Follows(before) {
+				k.found(ns, l.Position)
 			}
 			before, at = l.Link, l.Position
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -33,59 +34,106 @@ type Finding struct {
 // the time up to which retention may have removed records: it has removed none that is newer. An error comes from lines; then the report
 // covers only the records before the error.
 func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed []Checkpoint, kept time.Time) (Report, error) {
-	r := Report{Namespace: namespace}
-	var mine []Checkpoint
-	for _, c := range signed {
-		if c.Namespace == namespace {
-			mine = append(mine, c)
-		}
-	}
-	r.Checkpoints = len(mine)
-	var before []byte
-	var last int64
+	v := NewVerifier(namespace, signed, kept)
 	for l, err := range lines {
 		if err != nil {
-			return r, err
+			return v.Report, err
 		}
-		for len(mine) > 0 && mine[0].Position < l.Position { // The chain does not contain the record that this checkpoint signed.
-			r.missing(&mine[0], last, kept)
-			mine = mine[1:]
-		}
-		switch {
-		case l.Namespace == namespace && l.Follows(before):
-		case r.Records == 0 && l.Time.Before(kept):
-			r.Trimmed = true // The link of this record cannot be checked, because the record before it was removed. The later links can.
-		case r.Records == 0:
-			r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
-		default:
-			r.find("CHANGED", l.Position, "record %d of %s was changed, or a record between it and record %d was removed", l.Position, l.Time.Format(time.RFC3339), last)
-		}
-		for len(mine) > 0 && mine[0].Position == l.Position {
-			if !bytes.Equal(mine[0].Link, l.Link) {
-				r.find("REWRITTEN", l.Position, "the chain was rewritten: up to record %d it differs from the chain that was signed at %s", l.Position, mine[0].Time.Format(time.RFC3339))
-			}
-			mine = mine[1:]
-		}
-		if r.Records == 0 {
-			r.From = l.Time
-		}
-		r.Records++
-		r.To, before, last = l.Time, l.Link, l.Position
+		v.Add(&l)
 	}
-	for i := range mine {
-		r.find("MISSING_TAIL", mine[i].Position, "the end is missing: at %s the chain reached record %d", mine[i].Time.Format(time.RFC3339), mine[i].Position)
-	}
-	return r, nil
+	return v.End(), nil
 }
 
-// missing reports a signed record that does not exist, unless retention may have removed it.
-func (r *Report) missing(c *Checkpoint, last int64, kept time.Time) {
-	switch {
-	case r.Records > 0:
-		r.find("CHANGED", c.Position, "record %d, signed at %s, was removed after record %d", c.Position, c.Time.Format(time.RFC3339), last)
-	case !c.Time.Before(kept):
-		r.find("MISSING_HEAD", c.Position, "the beginning is missing: record %d was signed at %s", c.Position, c.Time.Format(time.RFC3339))
+// A Verifier verifies a chain record by record.
+type Verifier struct {
+	Report Report
+	Newest *Checkpoint // the newest checkpoint that was compared; nil if none was
+
+	kept   time.Time
+	mine   []Checkpoint // checkpoints that are not compared yet, by position
+	begun  bool         // the link of the next record can be checked against before
+	before []byte
+	last   int64
+}
+
+// NewVerifier returns a Verifier that begins with the oldest record. kept is as in [Verify].
+func NewVerifier(namespace string, signed []Checkpoint, kept time.Time) *Verifier {
+	v := &Verifier{Report: Report{Namespace: namespace}, kept: kept}
+	for _, c := range signed {
+		if c.Namespace == namespace {
+			v.mine = append(v.mine, c)
+		}
 	}
+	v.Report.Checkpoints = len(v.mine)
+	return v
+}
+
+// Continue makes the Verifier begin behind a record with this link. It ignores the checkpoints up to that record. Call it before Add.
+func (v *Verifier) Continue(position int64, link []byte) {
+	v.begun, v.before, v.last = true, link, position
+	v.mine = slices.DeleteFunc(v.mine, func(c Checkpoint) bool { return c.Position <= position })
+	v.Report.Checkpoints = len(v.mine)
+}
+
+// Add verifies the next record.
+func (v *Verifier) Add(l *call.ChainRecord) {
+	r := &v.Report
+	for len(v.mine) > 0 && v.mine[0].Position < l.Position { // The chain does not contain the record that this checkpoint signed.
+		v.missing()
+	}
+	switch {
+	case l.Namespace == r.Namespace && l.Follows(v.before):
+	case !v.begun && l.Time.Before(v.kept):
+		r.Trimmed = true // The link of this record cannot be checked, because the record before it was removed. The later links can.
+	case !v.begun:
+		r.find("MISSING_HEAD", l.Position, "the chain begins with record %d of %s, which is not the first of its chain, or was changed", l.Position, l.Time.Format(time.RFC3339))
+	default:
+		r.find("CHANGED", l.Position, "record %d of %s was changed, or a record between it and record %d was removed", l.Position, l.Time.Format(time.RFC3339), v.last)
+	}
+	for len(v.mine) > 0 && v.mine[0].Position == l.Position {
+		if !bytes.Equal(v.mine[0].Link, l.Link) {
+			r.find("REWRITTEN", l.Position, "the chain was rewritten: up to record %d it differs from the chain that was signed at %s", l.Position, v.mine[0].Time.Format(time.RFC3339))
+		}
+		v.compared()
+	}
+	if r.Records == 0 {
+		r.From = l.Time
+	}
+	r.Records++
+	r.To, v.begun, v.before, v.last = l.Time, true, l.Link, l.Position
+}
+
+// End reports the checkpoints behind the last record, which is the end of the chain, and returns the report.
+func (v *Verifier) End() Report {
+	for len(v.mine) > 0 {
+		c := &v.mine[0]
+		v.Report.find("MISSING_TAIL", c.Position, "the end is missing: at %s the chain reached record %d", c.Time.Format(time.RFC3339), c.Position)
+		v.compared()
+	}
+	return v.Report
+}
+
+// Stop returns the report of a part of the chain. It does not count the checkpoints behind the last record.
+func (v *Verifier) Stop() Report {
+	v.Report.Checkpoints -= len(v.mine)
+	return v.Report
+}
+
+// Last returns the position and the link of the last record, or those that Continue got.
+func (v *Verifier) Last() (position int64, link []byte) { return v.last, v.before }
+
+// compared removes the next checkpoint, which has been compared.
+func (v *Verifier) compared() { v.Newest, v.mine = &v.mine[0], v.mine[1:] }
+
+// missing reports the record of the next checkpoint, which does not exist, unless retention may have removed it.
+func (v *Verifier) missing() {
+	switch c := &v.mine[0]; {
+	case v.begun:
+		v.Report.find("CHANGED", c.Position, "record %d, signed at %s, was removed after record %d", c.Position, c.Time.Format(time.RFC3339), v.last)
+	case !c.Time.Before(v.kept):
+		v.Report.find("MISSING_HEAD", c.Position, "the beginning is missing: record %d was signed at %s", c.Position, c.Time.Format(time.RFC3339))
+	}
+	v.compared()
 }
 
 func (r *Report) find(kind string, position int64, format string, args ...any) {

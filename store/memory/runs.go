@@ -155,6 +155,23 @@ func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) e
 	})
 }
 
+// RecordsBefore returns stored records, the newest first.
+func (s *Store) RecordsBefore(ctx context.Context, namespace, kind string, before int64, limit int) (records []store.StoredRecord, err error) {
+	err = s.read(ctx, func(st *state) error {
+		for _, r := range slices.Backward(st.records[namespace]) {
+			if len(records) == limit {
+				break
+			}
+			if r.Kind == kind && r.Position < before {
+				r.Bytes = slices.Clone(r.Bytes)
+				records = append(records, r)
+			}
+		}
+		return nil
+	})
+	return records, err
+}
+
 // Records returns stored records.
 func (s *Store) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
 	err = s.read(ctx, func(st *state) error {

@@ -66,6 +66,6 @@ var queries = rows.Queries{
 	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting,
 	RunCounts: "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
 	Counts:    "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
-	Records:   selectRecords, OpenBatches: selectOpen,
+	Records:   selectRecords, RecordsBefore: selectRecordsBefore, OpenBatches: selectOpen,
 	DeadLetters: "SELECT namespace, count(*) FROM actions WHERE state = 'DEAD' GROUP BY namespace",
 }

@@ -33,6 +33,7 @@ type Queries struct {
 	RunCounts     string // status, number of calls; namespace, id
 	Counts        string // status, number of calls; no parameters
 	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position after which to start, limit
+	RecordsBefore string // as Records, newest first; namespace, kind, position before which to start, limit
 	OpenBatches   string // BatchColumns, ordered by namespace and id; namespace and id after which to start, limit
 	DeadLetters   string // namespace, number of dead actions; no parameters
 }
@@ -251,8 +252,17 @@ func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any)
 
 // Records returns stored records. When the first record is broken, it returns an error. When a later record is broken, it returns the
 // records before that one. To read the rest, a reader skips the position of the broken record.
-func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) (records []store.StoredRecord, err error) {
-	err = r.db.Query(ctx, r.text.Records, func() { records = nil }, func(row Row) error {
+func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]store.StoredRecord, error) {
+	return r.records(ctx, r.text.Records, namespace, kind, after, limit)
+}
+
+// RecordsBefore returns stored records, the newest first. It treats a broken record as Records does.
+func (r *Reader) RecordsBefore(ctx context.Context, namespace, kind string, before int64, limit int) ([]store.StoredRecord, error) {
+	return r.records(ctx, r.text.RecordsBefore, namespace, kind, before, limit)
+}
+
+func (r *Reader) records(ctx context.Context, text, namespace, kind string, at int64, limit int) (records []store.StoredRecord, err error) {
+	err = r.db.Query(ctx, text, func() { records = nil }, func(row Row) error {
 		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}
 		if Sum(rec.Bytes, namespace, kind, rec.Key, rec.CallID) != uint32(row.Int(4)) {
 			if len(records) > 0 {
@@ -262,7 +272,7 @@ func (r *Reader) Records(ctx context.Context, namespace, kind string, after int6
 		}
 		records = append(records, rec)
 		return nil
-	}, namespace, kind, after, limit)
+	}, namespace, kind, at, limit)
 	return records, err
 }
 

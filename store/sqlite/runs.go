@@ -46,3 +46,6 @@ const selectLastLink = `SELECT substr(bytes, 1, 32) FROM records INDEXED BY reco
 
 const selectRecords = `SELECT position, key, call_id, created, crc, bytes, chained FROM records INDEXED BY records_kind
 	WHERE namespace = ? AND kind = ? AND position > ? ORDER BY position LIMIT ?`
+
+const selectRecordsBefore = `SELECT position, key, call_id, created, crc, bytes, chained FROM records INDEXED BY records_kind
+	WHERE namespace = ? AND kind = ? AND position < ? ORDER BY position DESC LIMIT ?`

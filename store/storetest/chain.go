@@ -3,6 +3,9 @@ package storetest
 import (
 	"bytes"
 	"fmt"
+	"math"
+	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -63,6 +66,27 @@ func testChain(t *testing.T, f *fixture) {
 			}
 			before = r.Bytes[:call.LinkSize]
 		}
+		checkBackwards(t, f, namespace, records)
+	}
+}
+
+// checkBackwards reads records in pages, the newest first, and compares them with all records in the other order.
+func checkBackwards(t *testing.T, f *fixture, namespace string, want []store.StoredRecord) {
+	t.Helper()
+	var got []store.StoredRecord
+	for before := int64(math.MaxInt64); ; before = got[len(got)-1].Position {
+		page, err := f.Store.(store.RecordReader).RecordsBefore(t.Context(), namespace, "audit", before, 7)
+		if err != nil || len(page) > 7 {
+			t.Fatalf("%d records before %d, %v", len(page), before, err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		got = append(got, page...)
+	}
+	slices.Reverse(got)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("records of %s, newest first: %v; want the reverse of %v", namespace, got, want)
 	}
 }
 

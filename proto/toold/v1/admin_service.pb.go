@@ -1742,13 +1742,28 @@ func (x *PurgeResponse) GetWithoutContent() int64 {
 	return 0
 }
 
-// ReadAuditRequest selects a page of the chain.
+// ReadAuditRequest selects a page of the chain. Filters combine: a record must match all of them.
 type ReadAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// AuditRecord.position of the last record of the previous page; 0 starts at the beginning.
+	// AuditRecord.position of the last record of the previous page, or next_position; 0 starts at the beginning. Must be 0 with newest_first.
 	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// The number of records. 0 means 500; values above 1,000 mean 1,000.
-	PageSize      int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Returns the newest record first.
+	NewestFirst bool `protobuf:"varint,3,opt,name=newest_first,json=newestFirst,proto3" json:"newest_first,omitempty"`
+	// With newest_first: ReadAuditResponse.next_position of the previous page; 0 starts with the newest record.
+	Before int64 `protobuf:"varint,4,opt,name=before,proto3" json:"before,omitempty"`
+	// Only records of what this subject did: called, decided, voted, cancelled or requested.
+	Principal string `protobuf:"bytes,5,opt,name=principal,proto3" json:"principal,omitempty"`
+	// Only records of this call.
+	CallId string `protobuf:"bytes,6,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// Only records of these kinds: `accepted`, `attempt_started`, `gate_decided`, `suspended`, `vote_recorded`, `resumed`,
+	// `cancel_requested`, `finished`, `operation`.
+	Kinds []string `protobuf:"bytes,7,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	// Only records stored at or after this time.
+	StoredAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=stored_after,json=storedAfter,proto3" json:"stored_after,omitempty"`
+	// Only records stored before this time.
+	StoredBefore  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=stored_before,json=storedBefore,proto3" json:"stored_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1797,13 +1812,65 @@ func (x *ReadAuditRequest) GetPageSize() int32 {
 	return 0
 }
 
+func (x *ReadAuditRequest) GetNewestFirst() bool {
+	if x != nil {
+		return x.NewestFirst
+	}
+	return false
+}
+
+func (x *ReadAuditRequest) GetBefore() int64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *ReadAuditRequest) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ReadAuditRequest) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *ReadAuditRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ReadAuditRequest) GetStoredAfter() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredAfter
+	}
+	return nil
+}
+
+func (x *ReadAuditRequest) GetStoredBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StoredBefore
+	}
+	return nil
+}
+
 // ReadAuditResponse is one page.
 type ReadAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// At most page_size records. Empty when there are no further records yet.
+	// At most page_size records. With filters, a page can be empty although older or newer records match: see next_position.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
 	// Retention has removed no record that is newer than this.
-	KeptSince     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	KeptSince *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
+	// Where the next page begins: send it as `after`, or as `before` with newest_first. 0 means that no further record exists now. A request
+	// reads at most 20,000 records of the chain, so a page with filters may be short or empty and still have a next one.
+	NextPosition  int64 `protobuf:"varint,3,opt,name=next_position,json=nextPosition,proto3" json:"next_position,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1850,6 +1917,13 @@ func (x *ReadAuditResponse) GetKeptSince() *timestamppb.Timestamp {
 		return x.KeptSince
 	}
 	return nil
+}
+
+func (x *ReadAuditResponse) GetNextPosition() int64 {
+	if x != nil {
+		return x.NextPosition
+	}
+	return 0
 }
 
 // AuditRecord is one record of the chain.
@@ -1947,7 +2021,7 @@ var File_toold_v1_admin_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/secret.proto\x1a\x15toold/v1/source.proto\x1a\x14toold/v1/token.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
+	"\x1ctoold/v1/admin_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1atoold/v1/dead_letter.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/secret.proto\x1a\x15toold/v1/source.proto\x1a\x15toold/v1/status.proto\x1a\x14toold/v1/token.proto\x1a\x1btoold/v1/tool_service.proto\"\x10\n" +
 	"\x0eGetInfoRequest\"\x82\x04\n" +
 	"\x0fGetInfoResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
@@ -2071,14 +2145,22 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\tthread_id\x18\x03 \x01(\tR\bthreadId\"P\n" +
 	"\rPurgeResponse\x12\x16\n" +
 	"\x06purged\x18\x01 \x01(\x03R\x06purged\x12'\n" +
-	"\x0fwithout_content\x18\x02 \x01(\x03R\x0ewithoutContent\"E\n" +
+	"\x0fwithout_content\x18\x02 \x01(\x03R\x0ewithoutContent\"\xcd\x02\n" +
 	"\x10ReadAuditRequest\x12\x14\n" +
 	"\x05after\x18\x01 \x01(\x03R\x05after\x12\x1b\n" +
-	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\"\x7f\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12!\n" +
+	"\fnewest_first\x18\x03 \x01(\bR\vnewestFirst\x12\x16\n" +
+	"\x06before\x18\x04 \x01(\x03R\x06before\x12\x1c\n" +
+	"\tprincipal\x18\x05 \x01(\tR\tprincipal\x12\x17\n" +
+	"\acall_id\x18\x06 \x01(\tR\x06callId\x12\x14\n" +
+	"\x05kinds\x18\a \x03(\tR\x05kinds\x12=\n" +
+	"\fstored_after\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\vstoredAfter\x12?\n" +
+	"\rstored_before\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\fstoredBefore\"\xa4\x01\n" +
 	"\x11ReadAuditResponse\x12/\n" +
 	"\arecords\x18\x01 \x03(\v2\x15.toold.v1.AuditRecordR\arecords\x129\n" +
 	"\n" +
-	"kept_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\"\xb0\x01\n" +
+	"kept_since\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tkeptSince\x12#\n" +
+	"\rnext_position\x18\x03 \x01(\x03R\fnextPosition\"\xb0\x01\n" +
 	"\vAuditRecord\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x03R\bposition\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x10\n" +
@@ -2091,8 +2173,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\xc2\n" +
-	"\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\x9c\x0e\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -2102,6 +2183,10 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\n" +
 	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12J\n" +
 	"\vListSources\x12\x1c.toold.v1.ListSourcesRequest\x1a\x1d.toold.v1.ListSourcesResponse\x12J\n" +
+	"\vRetrySource\x12\x1c.toold.v1.RetrySourceRequest\x1a\x1d.toold.v1.RetrySourceResponse\x12J\n" +
+	"\vListWorkers\x12\x1c.toold.v1.ListWorkersRequest\x1a\x1d.toold.v1.ListWorkersResponse\x12>\n" +
+	"\aGetLoad\x12\x18.toold.v1.GetLoadRequest\x1a\x19.toold.v1.GetLoadResponse\x12M\n" +
+	"\fListProblems\x12\x1d.toold.v1.ListProblemsRequest\x1a\x1e.toold.v1.ListProblemsResponse\x12J\n" +
 	"\vListSecrets\x12\x1c.toold.v1.ListSecretsRequest\x1a\x1d.toold.v1.ListSecretsResponse\x12J\n" +
 	"\vCreateToken\x12\x1c.toold.v1.CreateTokenRequest\x1a\x1d.toold.v1.CreateTokenResponse\x12G\n" +
 	"\n" +
@@ -2113,7 +2198,9 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x05Purge\x12\x16.toold.v1.PurgeRequest\x1a\x17.toold.v1.PurgeResponse\x12V\n" +
 	"\x0fListDeadLetters\x12 .toold.v1.ListDeadLettersRequest\x1a!.toold.v1.ListDeadLettersResponse\x12V\n" +
 	"\x0fRetryDeadLetter\x12 .toold.v1.RetryDeadLetterRequest\x1a!.toold.v1.RetryDeadLetterResponse\x12D\n" +
-	"\tReadAudit\x12\x1a.toold.v1.ReadAuditRequest\x1a\x1b.toold.v1.ReadAuditResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\tReadAudit\x12\x1a.toold.v1.ReadAuditRequest\x1a\x1b.toold.v1.ReadAuditResponse\x12J\n" +
+	"\vVerifyAudit\x12\x1c.toold.v1.VerifyAuditRequest\x1a\x1d.toold.v1.VerifyAuditResponse\x12e\n" +
+	"\x14ListAuditCheckpoints\x12%.toold.v1.ListAuditCheckpointsRequest\x1a&.toold.v1.ListAuditCheckpointsResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_admin_service_proto_rawDescOnce sync.Once
@@ -2162,21 +2249,33 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*durationpb.Duration)(nil),          // 29: google.protobuf.Duration
 	(*Descriptor)(nil),                   // 30: toold.v1.Descriptor
 	(*ListSourcesRequest)(nil),           // 31: toold.v1.ListSourcesRequest
-	(*ListSecretsRequest)(nil),           // 32: toold.v1.ListSecretsRequest
-	(*CreateTokenRequest)(nil),           // 33: toold.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),            // 34: toold.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),           // 35: toold.v1.RevokeTokenRequest
-	(*CreateLoginRequest)(nil),           // 36: toold.v1.CreateLoginRequest
-	(*ListDeadLettersRequest)(nil),       // 37: toold.v1.ListDeadLettersRequest
-	(*RetryDeadLetterRequest)(nil),       // 38: toold.v1.RetryDeadLetterRequest
-	(*ListSourcesResponse)(nil),          // 39: toold.v1.ListSourcesResponse
-	(*ListSecretsResponse)(nil),          // 40: toold.v1.ListSecretsResponse
-	(*CreateTokenResponse)(nil),          // 41: toold.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),           // 42: toold.v1.ListTokensResponse
-	(*RevokeTokenResponse)(nil),          // 43: toold.v1.RevokeTokenResponse
-	(*CreateLoginResponse)(nil),          // 44: toold.v1.CreateLoginResponse
-	(*ListDeadLettersResponse)(nil),      // 45: toold.v1.ListDeadLettersResponse
-	(*RetryDeadLetterResponse)(nil),      // 46: toold.v1.RetryDeadLetterResponse
+	(*RetrySourceRequest)(nil),           // 32: toold.v1.RetrySourceRequest
+	(*ListWorkersRequest)(nil),           // 33: toold.v1.ListWorkersRequest
+	(*GetLoadRequest)(nil),               // 34: toold.v1.GetLoadRequest
+	(*ListProblemsRequest)(nil),          // 35: toold.v1.ListProblemsRequest
+	(*ListSecretsRequest)(nil),           // 36: toold.v1.ListSecretsRequest
+	(*CreateTokenRequest)(nil),           // 37: toold.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),            // 38: toold.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),           // 39: toold.v1.RevokeTokenRequest
+	(*CreateLoginRequest)(nil),           // 40: toold.v1.CreateLoginRequest
+	(*ListDeadLettersRequest)(nil),       // 41: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 42: toold.v1.RetryDeadLetterRequest
+	(*VerifyAuditRequest)(nil),           // 43: toold.v1.VerifyAuditRequest
+	(*ListAuditCheckpointsRequest)(nil),  // 44: toold.v1.ListAuditCheckpointsRequest
+	(*ListSourcesResponse)(nil),          // 45: toold.v1.ListSourcesResponse
+	(*RetrySourceResponse)(nil),          // 46: toold.v1.RetrySourceResponse
+	(*ListWorkersResponse)(nil),          // 47: toold.v1.ListWorkersResponse
+	(*GetLoadResponse)(nil),              // 48: toold.v1.GetLoadResponse
+	(*ListProblemsResponse)(nil),         // 49: toold.v1.ListProblemsResponse
+	(*ListSecretsResponse)(nil),          // 50: toold.v1.ListSecretsResponse
+	(*CreateTokenResponse)(nil),          // 51: toold.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),           // 52: toold.v1.ListTokensResponse
+	(*RevokeTokenResponse)(nil),          // 53: toold.v1.RevokeTokenResponse
+	(*CreateLoginResponse)(nil),          // 54: toold.v1.CreateLoginResponse
+	(*ListDeadLettersResponse)(nil),      // 55: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 56: toold.v1.RetryDeadLetterResponse
+	(*VerifyAuditResponse)(nil),          // 57: toold.v1.VerifyAuditResponse
+	(*ListAuditCheckpointsResponse)(nil), // 58: toold.v1.ListAuditCheckpointsResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	27, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
@@ -2198,50 +2297,64 @@ var file_toold_v1_admin_service_proto_depIdxs = []int32{
 	30, // 16: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
 	30, // 17: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
 	30, // 18: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	26, // 19: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
-	27, // 20: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
-	27, // 21: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	1,  // 22: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	7,  // 23: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	9,  // 24: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	11, // 25: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	13, // 26: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	16, // 27: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	31, // 28: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
-	32, // 29: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
-	33, // 30: toold.v1.AdminService.CreateToken:input_type -> toold.v1.CreateTokenRequest
-	34, // 31: toold.v1.AdminService.ListTokens:input_type -> toold.v1.ListTokensRequest
-	35, // 32: toold.v1.AdminService.RevokeToken:input_type -> toold.v1.RevokeTokenRequest
-	36, // 33: toold.v1.AdminService.CreateLogin:input_type -> toold.v1.CreateLoginRequest
-	18, // 34: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 35: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 36: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	37, // 37: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	38, // 38: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	24, // 39: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
-	2,  // 40: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 41: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 42: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 43: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 44: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 45: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	39, // 46: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
-	40, // 47: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
-	41, // 48: toold.v1.AdminService.CreateToken:output_type -> toold.v1.CreateTokenResponse
-	42, // 49: toold.v1.AdminService.ListTokens:output_type -> toold.v1.ListTokensResponse
-	43, // 50: toold.v1.AdminService.RevokeToken:output_type -> toold.v1.RevokeTokenResponse
-	44, // 51: toold.v1.AdminService.CreateLogin:output_type -> toold.v1.CreateLoginResponse
-	19, // 52: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 53: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 54: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	45, // 55: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	46, // 56: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	25, // 57: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
-	40, // [40:58] is the sub-list for method output_type
-	22, // [22:40] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	27, // 19: toold.v1.ReadAuditRequest.stored_after:type_name -> google.protobuf.Timestamp
+	27, // 20: toold.v1.ReadAuditRequest.stored_before:type_name -> google.protobuf.Timestamp
+	26, // 21: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
+	27, // 22: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
+	27, // 23: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	1,  // 24: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	7,  // 25: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	9,  // 26: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	11, // 27: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	13, // 28: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	16, // 29: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	31, // 30: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
+	32, // 31: toold.v1.AdminService.RetrySource:input_type -> toold.v1.RetrySourceRequest
+	33, // 32: toold.v1.AdminService.ListWorkers:input_type -> toold.v1.ListWorkersRequest
+	34, // 33: toold.v1.AdminService.GetLoad:input_type -> toold.v1.GetLoadRequest
+	35, // 34: toold.v1.AdminService.ListProblems:input_type -> toold.v1.ListProblemsRequest
+	36, // 35: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
+	37, // 36: toold.v1.AdminService.CreateToken:input_type -> toold.v1.CreateTokenRequest
+	38, // 37: toold.v1.AdminService.ListTokens:input_type -> toold.v1.ListTokensRequest
+	39, // 38: toold.v1.AdminService.RevokeToken:input_type -> toold.v1.RevokeTokenRequest
+	40, // 39: toold.v1.AdminService.CreateLogin:input_type -> toold.v1.CreateLoginRequest
+	18, // 40: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	20, // 41: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	22, // 42: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	41, // 43: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	42, // 44: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	24, // 45: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	43, // 46: toold.v1.AdminService.VerifyAudit:input_type -> toold.v1.VerifyAuditRequest
+	44, // 47: toold.v1.AdminService.ListAuditCheckpoints:input_type -> toold.v1.ListAuditCheckpointsRequest
+	2,  // 48: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 49: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 50: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 51: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 52: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 53: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	45, // 54: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
+	46, // 55: toold.v1.AdminService.RetrySource:output_type -> toold.v1.RetrySourceResponse
+	47, // 56: toold.v1.AdminService.ListWorkers:output_type -> toold.v1.ListWorkersResponse
+	48, // 57: toold.v1.AdminService.GetLoad:output_type -> toold.v1.GetLoadResponse
+	49, // 58: toold.v1.AdminService.ListProblems:output_type -> toold.v1.ListProblemsResponse
+	50, // 59: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
+	51, // 60: toold.v1.AdminService.CreateToken:output_type -> toold.v1.CreateTokenResponse
+	52, // 61: toold.v1.AdminService.ListTokens:output_type -> toold.v1.ListTokensResponse
+	53, // 62: toold.v1.AdminService.RevokeToken:output_type -> toold.v1.RevokeTokenResponse
+	54, // 63: toold.v1.AdminService.CreateLogin:output_type -> toold.v1.CreateLoginResponse
+	19, // 64: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	21, // 65: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	23, // 66: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	55, // 67: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	56, // 68: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	25, // 69: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	57, // 70: toold.v1.AdminService.VerifyAudit:output_type -> toold.v1.VerifyAuditResponse
+	58, // 71: toold.v1.AdminService.ListAuditCheckpoints:output_type -> toold.v1.ListAuditCheckpointsResponse
+	48, // [48:72] is the sub-list for method output_type
+	24, // [24:48] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -2253,6 +2366,7 @@ func file_toold_v1_admin_service_proto_init() {
 	file_toold_v1_isolation_proto_init()
 	file_toold_v1_secret_proto_init()
 	file_toold_v1_source_proto_init()
+	file_toold_v1_status_proto_init()
 	file_toold_v1_token_proto_init()
 	file_toold_v1_tool_service_proto_init()
 	type x struct{}

@@ -26,6 +26,10 @@ const (
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
 	AdminService_ListSources_FullMethodName          = "/toold.v1.AdminService/ListSources"
+	AdminService_RetrySource_FullMethodName          = "/toold.v1.AdminService/RetrySource"
+	AdminService_ListWorkers_FullMethodName          = "/toold.v1.AdminService/ListWorkers"
+	AdminService_GetLoad_FullMethodName              = "/toold.v1.AdminService/GetLoad"
+	AdminService_ListProblems_FullMethodName         = "/toold.v1.AdminService/ListProblems"
 	AdminService_ListSecrets_FullMethodName          = "/toold.v1.AdminService/ListSecrets"
 	AdminService_CreateToken_FullMethodName          = "/toold.v1.AdminService/CreateToken"
 	AdminService_ListTokens_FullMethodName           = "/toold.v1.AdminService/ListTokens"
@@ -37,6 +41,8 @@ const (
 	AdminService_ListDeadLetters_FullMethodName      = "/toold.v1.AdminService/ListDeadLetters"
 	AdminService_RetryDeadLetter_FullMethodName      = "/toold.v1.AdminService/RetryDeadLetter"
 	AdminService_ReadAudit_FullMethodName            = "/toold.v1.AdminService/ReadAudit"
+	AdminService_VerifyAudit_FullMethodName          = "/toold.v1.AdminService/VerifyAudit"
+	AdminService_ListAuditCheckpoints_FullMethodName = "/toold.v1.AdminService/ListAuditCheckpoints"
 )
 
 // AdminServiceClient is the client API for AdminService service.
@@ -73,8 +79,21 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Roles: operator, admin.
+	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
+	// Roles: operator, viewer, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
+	// Connects to a source that is down at once, instead of after its pause. Does nothing when the source is not down. Roles: operator, admin.
+	//
+	// NOT_FOUND, reason SOURCE_NOT_FOUND: there is no such source in the caller's namespace. FAILED_PRECONDITION, reason SOURCE_NOT_DIALED:
+	// the daemon does not connect to this source; a pool of workers is ready again when a worker connects.
+	RetrySource(ctx context.Context, in *RetrySourceRequest, opts ...grpc.CallOption) (*RetrySourceResponse, error)
+	// Lists the connected workers, in pages. Only admins see workers of other namespaces. Roles: operator, viewer, admin.
+	ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error)
+	// Returns the load of the daemon in the latest hour. Role: admin, because the numbers concern the calls of all namespaces.
+	GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error)
+	// Lists what is wrong now, and what to do about it: in the daemon, and in the caller's namespace. Only admins get the errors of external
+	// hooks, and viewers get no errors of sources. Roles: operator, viewer, admin.
+	ListProblems(ctx context.Context, in *ListProblemsRequest, opts ...grpc.CallOption) (*ListProblemsResponse, error)
 	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
 	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(ctx context.Context, in *ListSecretsRequest, opts ...grpc.CallOption) (*ListSecretsResponse, error)
@@ -133,11 +152,21 @@ type AdminServiceClient interface {
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: there is no such dead letter. DATA_LOSS, reason ACTION_CORRUPT: its record cannot be read.
 	RetryDeadLetter(ctx context.Context, in *RetryDeadLetterRequest, opts ...grpc.CallOption) (*RetryDeadLetterResponse, error)
-	// Returns the chain of audit records of the caller's namespace, oldest first, as stored in the journal. The daemon does not verify the
-	// chain: see `toold audit verify`. Role: operator.
+	// Returns the chain of audit records of the caller's namespace as stored in the journal, oldest first unless newest_first is set. Filters
+	// leave records out. This method does not verify the chain: see VerifyAudit. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
 	ReadAudit(ctx context.Context, in *ReadAuditRequest, opts ...grpc.CallOption) (*ReadAuditResponse, error)
+	// Verifies the chain of audit records of the caller's namespace, and compares it with the daemon's signed checkpoints. A request verifies
+	// at most 50,000 records; the next request continues from its position. Role: operator.
+	//
+	// Someone who controls the daemon's machine can forge its checkpoints too. For that case, send checkpoints that were stored elsewhere, or
+	// use `toold audit verify` on another machine.
+	//
+	// DATA_LOSS, reason CALL_CORRUPT: a record cannot be read.
+	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*VerifyAuditResponse, error)
+	// Lists the signed checkpoints of the audit chain of the caller's namespace, newest first, in pages. Role: operator.
+	ListAuditCheckpoints(ctx context.Context, in *ListAuditCheckpointsRequest, opts ...grpc.CallOption) (*ListAuditCheckpointsResponse, error)
 }
 
 type adminServiceClient struct {
@@ -212,6 +241,46 @@ func (c *adminServiceClient) ListSources(ctx context.Context, in *ListSourcesReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListSourcesResponse)
 	err := c.cc.Invoke(ctx, AdminService_ListSources_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RetrySource(ctx context.Context, in *RetrySourceRequest, opts ...grpc.CallOption) (*RetrySourceResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetrySourceResponse)
+	err := c.cc.Invoke(ctx, AdminService_RetrySource_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListWorkers(ctx context.Context, in *ListWorkersRequest, opts ...grpc.CallOption) (*ListWorkersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListWorkersResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListWorkers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) GetLoad(ctx context.Context, in *GetLoadRequest, opts ...grpc.CallOption) (*GetLoadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetLoadResponse)
+	err := c.cc.Invoke(ctx, AdminService_GetLoad_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListProblems(ctx context.Context, in *ListProblemsRequest, opts ...grpc.CallOption) (*ListProblemsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListProblemsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListProblems_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -328,6 +397,26 @@ func (c *adminServiceClient) ReadAudit(ctx context.Context, in *ReadAuditRequest
 	return out, nil
 }
 
+func (c *adminServiceClient) VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*VerifyAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyAuditResponse)
+	err := c.cc.Invoke(ctx, AdminService_VerifyAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListAuditCheckpoints(ctx context.Context, in *ListAuditCheckpointsRequest, opts ...grpc.CallOption) (*ListAuditCheckpointsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditCheckpointsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListAuditCheckpoints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServiceServer is the server API for AdminService service.
 // All implementations must embed UnimplementedAdminServiceServer
 // for forward compatibility.
@@ -362,8 +451,21 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Roles: operator, admin.
+	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
+	// Roles: operator, viewer, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
+	// Connects to a source that is down at once, instead of after its pause. Does nothing when the source is not down. Roles: operator, admin.
+	//
+	// NOT_FOUND, reason SOURCE_NOT_FOUND: there is no such source in the caller's namespace. FAILED_PRECONDITION, reason SOURCE_NOT_DIALED:
+	// the daemon does not connect to this source; a pool of workers is ready again when a worker connects.
+	RetrySource(context.Context, *RetrySourceRequest) (*RetrySourceResponse, error)
+	// Lists the connected workers, in pages. Only admins see workers of other namespaces. Roles: operator, viewer, admin.
+	ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error)
+	// Returns the load of the daemon in the latest hour. Role: admin, because the numbers concern the calls of all namespaces.
+	GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error)
+	// Lists what is wrong now, and what to do about it: in the daemon, and in the caller's namespace. Only admins get the errors of external
+	// hooks, and viewers get no errors of sources. Roles: operator, viewer, admin.
+	ListProblems(context.Context, *ListProblemsRequest) (*ListProblemsResponse, error)
 	// Lists the configured secrets and the uses that may get them, never a value. An operator gets those that its namespace may use, without
 	// the places where they are stored. Roles: operator, admin; check needs admin.
 	ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error)
@@ -422,11 +524,21 @@ type AdminServiceServer interface {
 	//
 	// NOT_FOUND, reason DEAD_LETTER_NOT_FOUND: there is no such dead letter. DATA_LOSS, reason ACTION_CORRUPT: its record cannot be read.
 	RetryDeadLetter(context.Context, *RetryDeadLetterRequest) (*RetryDeadLetterResponse, error)
-	// Returns the chain of audit records of the caller's namespace, oldest first, as stored in the journal. The daemon does not verify the
-	// chain: see `toold audit verify`. Role: operator.
+	// Returns the chain of audit records of the caller's namespace as stored in the journal, oldest first unless newest_first is set. Filters
+	// leave records out. This method does not verify the chain: see VerifyAudit. Role: operator.
 	//
 	// DATA_LOSS, reason CALL_CORRUPT: the next record cannot be read.
 	ReadAudit(context.Context, *ReadAuditRequest) (*ReadAuditResponse, error)
+	// Verifies the chain of audit records of the caller's namespace, and compares it with the daemon's signed checkpoints. A request verifies
+	// at most 50,000 records; the next request continues from its position. Role: operator.
+	//
+	// Someone who controls the daemon's machine can forge its checkpoints too. For that case, send checkpoints that were stored elsewhere, or
+	// use `toold audit verify` on another machine.
+	//
+	// DATA_LOSS, reason CALL_CORRUPT: a record cannot be read.
+	VerifyAudit(context.Context, *VerifyAuditRequest) (*VerifyAuditResponse, error)
+	// Lists the signed checkpoints of the audit chain of the caller's namespace, newest first, in pages. Role: operator.
+	ListAuditCheckpoints(context.Context, *ListAuditCheckpointsRequest) (*ListAuditCheckpointsResponse, error)
 	mustEmbedUnimplementedAdminServiceServer()
 }
 
@@ -457,6 +569,18 @@ func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRe
 }
 func (UnimplementedAdminServiceServer) ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSources not implemented")
+}
+func (UnimplementedAdminServiceServer) RetrySource(context.Context, *RetrySourceRequest) (*RetrySourceResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetrySource not implemented")
+}
+func (UnimplementedAdminServiceServer) ListWorkers(context.Context, *ListWorkersRequest) (*ListWorkersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListWorkers not implemented")
+}
+func (UnimplementedAdminServiceServer) GetLoad(context.Context, *GetLoadRequest) (*GetLoadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetLoad not implemented")
+}
+func (UnimplementedAdminServiceServer) ListProblems(context.Context, *ListProblemsRequest) (*ListProblemsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListProblems not implemented")
 }
 func (UnimplementedAdminServiceServer) ListSecrets(context.Context, *ListSecretsRequest) (*ListSecretsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSecrets not implemented")
@@ -490,6 +614,12 @@ func (UnimplementedAdminServiceServer) RetryDeadLetter(context.Context, *RetryDe
 }
 func (UnimplementedAdminServiceServer) ReadAudit(context.Context, *ReadAuditRequest) (*ReadAuditResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadAudit not implemented")
+}
+func (UnimplementedAdminServiceServer) VerifyAudit(context.Context, *VerifyAuditRequest) (*VerifyAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyAudit not implemented")
+}
+func (UnimplementedAdminServiceServer) ListAuditCheckpoints(context.Context, *ListAuditCheckpointsRequest) (*ListAuditCheckpointsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAuditCheckpoints not implemented")
 }
 func (UnimplementedAdminServiceServer) mustEmbedUnimplementedAdminServiceServer() {}
 func (UnimplementedAdminServiceServer) testEmbeddedByValue()                      {}
@@ -634,6 +764,78 @@ func _AdminService_ListSources_Handler(srv interface{}, ctx context.Context, dec
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).ListSources(ctx, req.(*ListSourcesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RetrySource_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetrySourceRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RetrySource(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RetrySource_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RetrySource(ctx, req.(*RetrySourceRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListWorkers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListWorkersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListWorkers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListWorkers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListWorkers(ctx, req.(*ListWorkersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_GetLoad_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetLoadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).GetLoad(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_GetLoad_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).GetLoad(ctx, req.(*GetLoadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListProblems_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListProblemsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListProblems(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListProblems_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListProblems(ctx, req.(*ListProblemsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -836,6 +1038,42 @@ func _AdminService_ReadAudit_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AdminService_VerifyAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).VerifyAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_VerifyAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).VerifyAudit(ctx, req.(*VerifyAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListAuditCheckpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditCheckpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListAuditCheckpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListAuditCheckpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListAuditCheckpoints(ctx, req.(*ListAuditCheckpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AdminService_ServiceDesc is the grpc.ServiceDesc for AdminService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -870,6 +1108,22 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListSources",
 			Handler:    _AdminService_ListSources_Handler,
+		},
+		{
+			MethodName: "RetrySource",
+			Handler:    _AdminService_RetrySource_Handler,
+		},
+		{
+			MethodName: "ListWorkers",
+			Handler:    _AdminService_ListWorkers_Handler,
+		},
+		{
+			MethodName: "GetLoad",
+			Handler:    _AdminService_GetLoad_Handler,
+		},
+		{
+			MethodName: "ListProblems",
+			Handler:    _AdminService_ListProblems_Handler,
 		},
 		{
 			MethodName: "ListSecrets",
@@ -914,6 +1168,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReadAudit",
 			Handler:    _AdminService_ReadAudit_Handler,
+		},
+		{
+			MethodName: "VerifyAudit",
+			Handler:    _AdminService_VerifyAudit_Handler,
+		},
+		{
+			MethodName: "ListAuditCheckpoints",
+			Handler:    _AdminService_ListAuditCheckpoints_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
