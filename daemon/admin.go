@@ -51,11 +51,10 @@ func (a adminOf) Info(context.Context) service.Info {
 	if d.cfg.SingleUser {
 		info.Features = append(info.Features, "single_user")
 	}
-	for _, o := range d.externals.Load().hooks() {
-		info.Hooks = append(info.Hooks, service.HookState{
-			Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Health: o.hook.Health().Health,
-		})
+	if d.plugins.audit != nil {
+		info.Features = append(info.Features, "audit")
 	}
+	info.Hooks = a.hooks()
 	for _, f := range d.proof.Load().wait().facts.List() {
 		if !f.Held && d.policy == nil {
 			f.Detail = "not isolated by configuration: processes of tools run with the rights of the daemon's user"

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -44,6 +43,7 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	if err := k.Open(); err != nil {
 		return config.Errorf("audit.checkpoints: %w", err)
 	}
+	d.keeper.Store(k)
 	d.log.Info("audit records are written", zap.String("checkpoints", k.File), zap.String("key", hex.EncodeToString(key.Public().(ed25519.PublicKey))))
 	loops.Go(func() {
 		if err := k.Run(ctx, func() []string { return k.Namespaces(d.plugins.audit) }); err != nil {
@@ -90,23 +90,6 @@ func (d *daemon) operations() func(context.Context, service.Operation) {
 			d.log.Error("audit: record of a request not stored", zap.ByteString("record", r.Bytes), zap.String("namespace", op.By.Namespace), zap.Error(err))
 		}
 	}
-}
-
-// Audit implements [service.Admin].
-func (a adminOf) Audit(ctx context.Context, namespace string, after int64, limit int) (records []call.ChainRecord, kept time.Time, err error) {
-	kept = a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)
-	page, err := a.d.store.Records(ctx, namespace, audit.Kind, after, limit)
-	if errors.Is(err, store.ErrCorrupt) {
-		return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
-	}
-	for _, r := range page {
-		line, err := call.NewChainRecord(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
-		if err != nil {
-			return nil, kept, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
-		}
-		records = append(records, line)
-	}
-	return records, kept, err
 }
 
 const auditKeyType = "PRIVATE KEY" // the PEM type of PKCS #8, RFC 5208

@@ -20,11 +20,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/daemon/status"
 	"github.com/toold-dev/toold/daemon/trace"
 	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/lifecycle/policy"
+	"github.com/toold-dev/toold/plugins/audit"
 	linelog "github.com/toold-dev/toold/plugins/log"
 	"github.com/toold-dev/toold/plugins/permission"
 	"github.com/toold-dev/toold/plugins/redact"
@@ -68,6 +70,7 @@ type daemon struct {
 	hangup  chan os.Signal
 	failed  chan error    // receives the first failure that ends the daemon
 	leaving chan struct{} // closed when the listeners close
+	load    status.Load
 
 	opened []func() error
 }
@@ -111,6 +114,7 @@ type gates struct {
 	gate      *permission.Gate
 	plugins   *plugins
 	externals atomic.Pointer[externalHooks]
+	keeper    atomic.Pointer[audit.Keeper] // nil until the audit is open, and when it is off
 }
 
 // endpoints holds the servers and the addresses where clients connect.

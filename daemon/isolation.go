@@ -72,15 +72,24 @@ func (d *daemon) prove(policy *sandbox.Policy) isolation.Facts {
 		d.log.Error("the test of the isolation failed; commands that require isolation will not run", zap.Error(err))
 		return facts
 	}
-	for _, f := range facts.List() {
-		if !f.Held && (f.Name == "fs_read" || f.Name == "fs_write" || f.Name == "net" && policy.Network != sandbox.NetworkOpen || f.Name == "processes_killed") {
-			d.log.Warn("isolation is missing", zap.String("fact", f.Name), zap.String("detail", f.Detail))
-		}
-		if !f.Held && (f.Name == "mem_limit" && policy.Limits.MemoryTotal > 0 || f.Name == "cpu_limit" && policy.Limits.CPUs > 0) {
-			d.log.Warn("a limit of the profile is not enforced", zap.String("fact", f.Name), zap.String("detail", f.Detail))
-		}
+	for _, f := range missing(policy, facts) {
+		d.log.Warn("isolation is missing", zap.String("fact", f.Name), zap.String("detail", f.Detail))
 	}
 	return facts
+}
+
+// missing returns the facts that a policy needs and that do not hold.
+func missing(policy *sandbox.Policy, facts isolation.Facts) (out []isolation.NamedFact) {
+	for _, f := range facts.List() {
+		needed := map[string]bool{
+			"fs_read": true, "fs_write": true, "processes_killed": true, "net": policy.Network != sandbox.NetworkOpen,
+			"mem_limit": policy.Limits.MemoryTotal > 0, "cpu_limit": policy.Limits.CPUs > 0,
+		}
+		if !f.Held && needed[f.Name] {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 func factList(f isolation.Facts) []call.Fact {

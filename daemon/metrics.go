@@ -99,7 +99,7 @@ const nanoseconds = float64(time.Second) // nanoseconds in one second
 
 // ofTools writes one series for each registered tool that was called, and one for all other names.
 func (d metricsPage) ofTools(t *metric.Text) {
-	stats := d.engine.ToolStats()
+	stats := d.engine.Meters().Stats()
 	tools := slices.Sorted(maps.Keys(stats))
 	t.Counter("calls_total", "Calls that ended, by tool and outcome.")
 	for _, id := range tools {
@@ -162,8 +162,10 @@ func (d metricsPage) ofEngine(t *metric.Text) {
 	gauge("calls_running", "Calls that run.", int64(s.Running))
 	gauge("calls_queued", "Calls that wait for a slot.", int64(s.Queued))
 	t.Gauge("circuit_open", "1 for each source whose circuit is open because its upstream failed.")
-	for _, source := range s.OpenCircuits {
-		t.Value("circuit_open", 1, "source", source)
+	for i, open := range s.OpenCircuits {
+		if i == 0 || open.Source != s.OpenCircuits[i-1].Source { // one series for the circuits of all namespaces
+			t.Value("circuit_open", 1, "source", open.Source)
+		}
 	}
 	t.Gauge("stored_bytes", "Approximate bytes of the calls of a namespace in journal and output, when limited.")
 	stored := d.engine.StorageUsage()

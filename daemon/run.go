@@ -64,6 +64,7 @@ func (d *daemon) run(ctx context.Context) error {
 		loops.Go(func() { d.plugins.waker.Run(background, d.engine, d.log) })
 	}
 	loops.Go(func() { d.trim(background) })
+	loops.Go(func() { d.load.Run(background, d.reading) })
 	loops.Go(func() { d.checkOwners(background) })
 	loops.Go(func() { d.checkStore(background) })
 	loops.Go(func() {

@@ -269,8 +269,8 @@ func TestT125CircuitsOfTwoNamespaces(t *testing.T) {
 			}
 		}
 		w.beginMany(2, "b", "x", "far")
-		if open := w.e.Stats().OpenCircuits; len(open) != 1 {
-			t.Errorf("open circuits of %q, want one source", open)
+		if open := w.e.Stats().OpenCircuits; len(open) != 2 || open[0].Namespace != "a" || open[1].Namespace != "b" || open[0].Source != open[1].Source {
+			t.Errorf("open circuits of %q, want one of each namespace", open)
 		}
 	})
 }

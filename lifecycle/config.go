@@ -177,12 +177,12 @@ type counters struct {
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
 	Live, Running, Queued                                                   int
-	Events, OutputBytes                                                     int64    // published events; bytes that tools printed
-	Unowned                                                                 int64    // calls that [Engine.CheckOwners] found without an owner and adopted
-	Watchers                                                                int64    // current watchers of calls and feeds
-	Unwritten                                                               int      // read-only calls that are not in the journal yet
-	QueueRefused                                                            int64    // calls that were refused because too many wait
-	OpenCircuits                                                            []string // sources with an open circuit, sorted
+	Events, OutputBytes                                                     int64            // published events; bytes that tools printed
+	Unowned                                                                 int64            // calls that [Engine.CheckOwners] found without an owner and adopted
+	Watchers                                                                int64            // current watchers of calls and feeds
+	Unwritten                                                               int              // read-only calls that are not in the journal yet
+	QueueRefused                                                            int64            // calls that were refused because too many wait
+	OpenCircuits                                                            []limit.Upstream // sources with an open circuit, sorted
 }
 
 // New returns an engine. Call [Engine.Recover] before the first request.
@@ -316,8 +316,8 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// ToolStats returns the counts of each tool.
-func (e *Engine) ToolStats() map[string]meter.Stats { return e.meters.Stats() }
+// Meters returns the counts of each tool.
+func (e *Engine) Meters() *meter.Meters { return e.meters }
 
 // StorageUsage returns the estimated bytes of each namespace, or nil without a limit.
 func (e *Engine) StorageUsage() map[string]int64 { return e.limits.Storage.Usage() }

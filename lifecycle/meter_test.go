@@ -34,13 +34,13 @@ func TestToolStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.crash() // The answer to the second call goes to the next daemon, which did not see this call begin.
-		if len(w.past[0].ToolStats()) != 5 {
-			t.Errorf("counted are %v", w.past[0].ToolStats())
+		if len(w.past[0].Meters().Stats()) != 5 {
+			t.Errorf("counted are %v", w.past[0].Meters().Stats())
 		}
 		if _, err := w.resume(alice, second, tool.Decision{Action: tool.Resume, Result: `1`}); err != nil {
 			t.Fatal(err)
 		}
-		before, after := w.past[0].ToolStats(), w.e.ToolStats()
+		before, after := w.past[0].Meters().Stats(), w.e.Meters().Stats()
 		for id, want := range map[string]map[tool.Code]int64{
 			"fast": {"SUCCEEDED": 3, tool.InvalidArguments: 1}, "slow": {"SUCCEEDED": 1}, "broken": {tool.ExecutionFailed: 1},
 			"asks": {tool.Cancelled: 1}, meter.Other: {tool.NotFound: 5},

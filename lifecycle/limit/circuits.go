@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -15,11 +16,11 @@ type Circuits struct {
 
 	mu     sync.Mutex
 	probes int64                 // number of calls that tried a source after its circuit opened
-	of     map[upstream]*circuit // only sources whose last call failed
+	of     map[Upstream]*circuit // only sources whose last call failed
 }
 
-// An upstream is a source as seen from one namespace.
-type upstream struct{ namespace, source string }
+// An Upstream is a source as seen from one namespace.
+type Upstream struct{ Namespace, Source string }
 
 type circuit struct {
 	failures int
@@ -44,7 +45,7 @@ func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.of[upstream{namespace, source}]
+	c := s.of[Upstream{namespace, source}]
 	if c == nil || c.until.IsZero() {
 		return Visit{entered: true}, 0, 0
 	}
@@ -62,7 +63,7 @@ func (s *Circuits) Enter(namespace, source string) (v Visit, wait time.Duration,
 // Leave ends a visit. failed reports that the upstream failed; reached reports that it answered. After a question, a cancellation or a
 // timeout, both are false. If this visit opens the circuit, Leave returns the time for which the circuit is open. Otherwise it returns 0.
 func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool) (opened time.Duration) {
-	u := upstream{namespace, source}
+	u := Upstream{namespace, source}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of[u]
@@ -78,7 +79,7 @@ func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool
 		if c == nil {
 			c = &circuit{}
 			if s.of == nil {
-				s.of = map[upstream]*circuit{}
+				s.of = map[Upstream]*circuit{}
 			}
 			s.of[u] = c
 		}
@@ -90,16 +91,16 @@ func (s *Circuits) Leave(namespace, source string, v Visit, failed, reached bool
 	return 0
 }
 
-// Open returns the sources that have an open circuit, sorted.
-func (s *Circuits) Open() []string {
+// Open returns the sources that have an open circuit, sorted by source.
+func (s *Circuits) Open() []Upstream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var open []string
+	var open []Upstream
 	for u, c := range s.of {
 		if !c.until.IsZero() {
-			open = append(open, u.source)
+			open = append(open, u)
 		}
 	}
-	slices.Sort(open)
-	return slices.Compact(open)
+	slices.SortFunc(open, func(a, b Upstream) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Namespace, b.Namespace)) })
+	return open
 }

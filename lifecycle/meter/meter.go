@@ -140,3 +140,20 @@ func (m *Meter) stats() Stats {
 	}
 	return s
 }
+
+// Ended returns the number of calls of all tools that ended since the daemon started, and how many of them did not succeed.
+func (m *Meters) Ended() (ended, failed int64) {
+	count := func(of *Meter) {
+		for i := range of.ended {
+			n := of.ended[i].Load()
+			if ended += n; i > 0 {
+				failed += n
+			}
+		}
+	}
+	count(m.other)
+	for _, of := range *m.known.Load() {
+		count(of)
+	}
+	return ended, failed
+}

@@ -86,6 +86,8 @@ const (
 	ReasonScopeFull               Reason = "SCOPE_FULL"
 	ReasonSessionEnded            Reason = "SESSION_ENDED"
 	ReasonSignalFailed            Reason = "SIGNAL_FAILED"
+	ReasonSourceNotDialed         Reason = "SOURCE_NOT_DIALED"
+	ReasonSourceNotFound          Reason = "SOURCE_NOT_FOUND"
 	ReasonStandby                 Reason = "STANDBY"
 	ReasonStorageFull             Reason = "STORAGE_FULL"
 	ReasonStorageQuota            Reason = "STORAGE_QUOTA"
@@ -200,6 +202,8 @@ var hints = map[Reason]string{
 	ReasonScopeFull:               "Delete documents of the scope.",
 	ReasonSessionEnded:            "Sign in again: `toold login` makes a link.",
 	ReasonSignalFailed:            "Read the message: the signal did not reach the processes of the call.",
+	ReasonSourceNotDialed:         "Start a worker of the pool: the daemon does not connect to this source by itself.",
+	ReasonSourceNotFound:          "Use a name that `ListSources` returns.",
 	ReasonStandby:                 "Send the request to the daemon that owns the store, or again later.",
 	ReasonStorageFull:             "Free space on the disk of the journal, then send the request again.",
 	ReasonStorageQuota:            "Remove old calls of the namespace, or raise its limit.",

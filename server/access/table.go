@@ -176,7 +176,11 @@ func adminRules() map[string]Rule {
 		tooldv1.AdminService_SetLogLevel_FullMethodName:          {Roles: Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_ListQuarantinedTools_FullMethodName: {Roles: Operator | Administrator, Reads: true, Limit: quick},
 		tooldv1.AdminService_AcceptTool_FullMethodName:           {Roles: Operator | Administrator, Limit: quick, Audited: true},
-		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_ListSources_FullMethodName:          {Roles: Operator | Viewer | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_RetrySource_FullMethodName:          {Roles: Operator | Administrator, Limit: quick, Audited: true},
+		tooldv1.AdminService_ListWorkers_FullMethodName:          {Roles: Operator | Viewer | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_ListProblems_FullMethodName:         {Roles: Operator | Viewer | Administrator, Reads: true, Limit: quick},
+		tooldv1.AdminService_GetLoad_FullMethodName:              {Roles: Administrator, Reads: true, Limit: quick},
 		tooldv1.AdminService_ListSecrets_FullMethodName:          {Roles: Operator | Administrator, Reads: true, Limit: long, Audited: true}, // The time limit is long, because reading a secret may start a command.
 
 		tooldv1.AdminService_CreateToken_FullMethodName: {Roles: Operator | Administrator, Limit: quick, Audited: true},
@@ -187,6 +191,10 @@ func adminRules() map[string]Rule {
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},
 		tooldv1.AdminService_ReadAudit_FullMethodName:    {Roles: Operator, Reads: true, Limit: quick},
-		tooldv1.AdminService_Purge_FullMethodName:        {Roles: Operator, Limit: long, Audited: true},
+		tooldv1.AdminService_VerifyAudit_FullMethodName:  {Roles: Operator, Reads: true, Limit: quick},
+
+		tooldv1.AdminService_ListAuditCheckpoints_FullMethodName: {Roles: Operator, Reads: true, Limit: quick},
+
+		tooldv1.AdminService_Purge_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 	}
 }

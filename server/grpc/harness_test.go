@@ -336,6 +336,10 @@ type admin struct {
 	bad   error // the error that Reload returns
 	hooks []service.HookState
 	calls *memory.Store // if set, Audit returns a record for each of its calls
+
+	workers  []service.WorkerState
+	load     []service.LoadSample
+	problems []service.Problem
 }
 
 func (a *admin) Info(context.Context) service.Info {
@@ -352,6 +356,7 @@ func (a *admin) Sources() []tool.SourceStatus {
 	return []tool.SourceStatus{
 		{Name: "builtin", State: tool.SourceReady, Tools: 3},
 		{Name: "worker:other/p", Namespace: "other", State: tool.SourceReady, Tools: 1},
+		{Name: "worker:other/down", Namespace: "other", State: tool.SourceDown},
 		{Name: "mcp:w", State: tool.SourceDown, Since: time.Unix(1, 0), Error: "gone", Refused: []tool.RefusedTool{{Name: "read ", Reason: "a space"}}},
 	}
 }
@@ -375,18 +380,39 @@ func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (*
 	return &call.Backup{Calls: 3, Files: 2, Bytes: int64(len(directory))}, a.bad
 }
 
-func (a *admin) Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error) {
+func (a *admin) Audit(ctx context.Context, namespace string, q service.AuditQuery) (service.AuditPage, error) {
+	page := service.AuditPage{Kept: time.Unix(1_700_000_000, 0)}
 	if a.calls != nil {
-		page, err := a.calls.Calls(ctx, call.Query{Namespace: namespace, Limit: limit})
-		var all []call.ChainRecord
-		for _, c := range page.Calls {
-			all = append(all, call.ChainRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
+		found, err := a.calls.Calls(ctx, call.Query{Namespace: namespace, Limit: q.Limit})
+		for _, c := range found.Calls {
+			page.Records = append(page.Records, call.ChainRecord{Key: "call", CallID: c.ID, Record: []byte("{}")})
 		}
-		return all, time.Time{}, err
+		return page, err
 	}
 	all := []call.ChainRecord{{Position: 3, Key: "k", Link: []byte(namespace), Record: []byte("{}")}, {Position: 7}}
-	all = slices.DeleteFunc(all, func(r call.ChainRecord) bool { return r.Position <= after })
-	return all[:min(limit, len(all))], time.Unix(1_700_000_000, 0), a.bad
+	all = slices.DeleteFunc(all, func(r call.ChainRecord) bool { return r.Position <= q.Position })
+	page.Records = all[:min(q.Limit, len(all))]
+	return page, a.bad
+}
+
+func (a *admin) VerifyAudit(context.Context, string, service.AuditStart) (service.AuditPart, error) {
+	return service.AuditPart{Records: 2, Done: true}, a.bad
+}
+
+func (a *admin) AuditCheckpoints(namespace string, _ int64, limit int) ([]service.AuditCheckpoint, error) {
+	return []service.AuditCheckpoint{{Position: int64(limit), Line: namespace}}, a.bad
+}
+
+func (a *admin) AuditKinds() []string { return []string{"accepted", "finished"} }
+
+func (a *admin) Retry(source string) bool { return strings.HasPrefix(source, "mcp:") }
+
+func (a *admin) Workers() []service.WorkerState { return slices.Clone(a.workers) }
+
+func (a *admin) Load() ([]service.LoadSample, time.Duration) { return a.load, 10 * time.Second }
+
+func (a *admin) Problems(context.Context, *access.Identity) ([]service.Problem, error) {
+	return slices.Clone(a.problems), a.bad
 }
 
 func (a *admin) SetLogLevel(level string) (previous string) {

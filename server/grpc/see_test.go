@@ -43,6 +43,10 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")
 	w.admin.calls = w.store
 	w.admin.hooks = []service.HookState{{Name: "gate", Place: "/run/gate.sock", Health: hook.Health{LastError: "it said so"}}}
+	w.admin.workers = []service.WorkerState{
+		{ID: "w1", Source: "worker:default/p", Namespace: "default", Calls: []string{longID("alice-write")}},
+		{ID: "w2", Source: "worker:other/p", Namespace: "other", Calls: []string{longID("mallory-write")}},
+	}
 	ids := w.fillForT130()
 	w.rememberForT130()
 	for _, user := range append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...) {
@@ -66,6 +70,8 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"GetTurn":      s.turns,
 			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
+			"ListAuditCheckpoints": nil, "GetLoad": nil, "ListProblems": nil, // They name no calls. TestAdministeredState checks who sees what.
+			"ListWorkers": s.workers,
 			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil, "ListTokens": nil,
 		}
 		for _, row := range rows {
@@ -286,7 +292,7 @@ func (s *seen) adminLists(t *testing.T) {
 	for name, list := range map[string]struct {
 		err  error
 		sees bool
-	}{"tokens": {tokens, operates || admin}, "tokens of another namespace": {foreign, admin}, "sources": {sources, operates || admin}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
+	}{"tokens": {tokens, operates || admin}, "tokens of another namespace": {foreign, admin}, "sources": {sources, operates || admin || slices.Contains(s.p.Roles, "viewer")}, "secrets": {secrets, operates || admin}, "quarantined tools": {quarantined, operates || admin}, "dead letters": {letters, operates}} {
 		if !list.sees && status.Code(list.err) != codes.PermissionDenied || list.sees && list.err != nil {
 			t.Errorf("%s lists %s: %v", s.user, name, list.err)
 		}
@@ -335,6 +341,21 @@ func (s *seen) audit(t *testing.T) {
 	}
 	for _, r := range page.GetRecords() {
 		s.mayGet(t, r.GetCallId(), nil)
+	}
+}
+
+// workers checks that the principal may get each call that its workers run.
+func (s *seen) workers(t *testing.T) {
+	t.Helper()
+	list, err := s.admin().ListWorkers(within(t), &tooldv1.ListWorkersRequest{})
+	looks := slices.Contains(s.p.Roles, "operator") || slices.Contains(s.p.Roles, "viewer")
+	if looks != (len(list.GetWorkers()) == 1 && len(list.GetWorkers()[0].GetCallIds()) == 1) && !slices.Contains(s.p.Roles, "admin") {
+		t.Errorf("%s lists the workers %v, %v", s.user, list.GetWorkers(), err)
+	}
+	for _, w := range list.GetWorkers() {
+		for _, id := range w.GetCallIds() {
+			s.mayGet(t, id, nil)
+		}
 	}
 }
 

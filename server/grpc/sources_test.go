@@ -25,8 +25,8 @@ func TestT117SourcesOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string][]string{
 		"oscar":   {"builtin", "mcp:w"},
-		"mallory": {"builtin", "worker:other/p", "mcp:w"},
-		"adam":    {"builtin", "worker:other/p", "mcp:w"},
+		"mallory": {"builtin", "worker:other/p", "worker:other/down", "mcp:w"},
+		"adam":    {"builtin", "worker:other/p", "worker:other/down", "mcp:w"},
 	} {
 		got, err := tooldv1.NewAdminServiceClient(w.as(user)).ListSources(within(t), &tooldv1.ListSourcesRequest{})
 		must(t, err)

@@ -69,6 +69,12 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.AdminService_ListDeadLetters_FullMethodName, admin.ListDeadLetters)
 	unary(a, tooldv1.AdminService_RetryDeadLetter_FullMethodName, admin.RetryDeadLetter)
 	unary(a, tooldv1.AdminService_ReadAudit_FullMethodName, admin.ReadAudit)
+	unary(a, tooldv1.AdminService_VerifyAudit_FullMethodName, admin.VerifyAudit)
+	unary(a, tooldv1.AdminService_ListAuditCheckpoints_FullMethodName, admin.ListAuditCheckpoints)
+	unary(a, tooldv1.AdminService_RetrySource_FullMethodName, admin.RetrySource)
+	unary(a, tooldv1.AdminService_ListWorkers_FullMethodName, admin.ListWorkers)
+	unary(a, tooldv1.AdminService_GetLoad_FullMethodName, admin.GetLoad)
+	unary(a, tooldv1.AdminService_ListProblems_FullMethodName, admin.ListProblems)
 }
 
 // An api registers methods with common options.

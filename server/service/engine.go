@@ -140,9 +140,8 @@ type Admin interface {
 	Secrets(ctx context.Context, check bool) []secret.State
 	// Backup writes a copy of the store into a new directory.
 	Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error)
-	// Audit returns at most limit audit records of a namespace after a position. kept is the time from which on the log is complete: older
-	// records were removed.
-	Audit(ctx context.Context, namespace string, after int64, limit int) ([]call.ChainRecord, time.Time, error)
+	Audit
+	State
 	// SetLogLevel sets the level to debug, info, warn or error, and returns the previous level.
 	SetLogLevel(level string) (previous string)
 }

@@ -95,6 +95,7 @@ func rows() []row {
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
+		{folder: "daemon/status", ours: []string{"sandbox/isolation", "server/access", "server/service", "tool"}},
 		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // proto: OpenTelemetry's exporter uses it
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/access", "server/service", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},

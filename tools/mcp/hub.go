@@ -256,6 +256,24 @@ func (h *Hub) Blocked(source, why string) {
 	}
 }
 
+// Retry makes a source that is down connect at once. It reports whether there is such a source.
+func (h *Hub) Retry(source string) bool {
+	h.mu.Lock()
+	servers := h.servers
+	h.mu.Unlock()
+	for _, s := range servers {
+		for _, one := range s.all() {
+			if one.source.Name == source { // The name never changes, so it can be read without a lock.
+				if one.health().State == tool.SourceDown {
+					one.retry()
+				}
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Sources returns the status of all servers, sorted by name.
 func (h *Hub) Sources() []tool.SourceStatus {
 	h.mu.Lock()

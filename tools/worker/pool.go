@@ -1,8 +1,12 @@
 package worker
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/toold-dev/toold/tool"
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
@@ -33,6 +37,42 @@ func (h *Hub) Pools() []Pool {
 	out := make([]Pool, 0, len(pools))
 	for _, p := range pools {
 		out = append(out, *p)
+	}
+	return out
+}
+
+// A Connected is a worker that is connected now.
+type Connected struct {
+	ID, Source, Pool, Name, Version string
+
+	Owner       tool.Principal
+	Tools       []string // ids that the worker serves, sorted
+	Labels      map[string]string
+	Since, Seen time.Time // when it connected, and when its latest message came
+	Limit       int       // leases at the same time
+	Leases      int       // leases that it holds
+	Calls       []string  // calls of these leases, sorted
+	Draining    bool
+}
+
+// Workers returns the connected workers, unordered. Callers must not change the labels.
+func (h *Hub) Workers() []Connected {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := make([]Connected, 0, len(h.sessions))
+	for s := range h.sessions {
+		c := Connected{
+			ID: s.id, Source: s.source, Pool: s.source[strings.LastIndexByte(s.source, '/')+1:], Name: s.name, Version: s.version, Owner: s.owner,
+			Tools: slices.Sorted(maps.Keys(s.tools)), Labels: s.labels, Since: s.began, Seen: s.began.Add(time.Duration(s.seen.Load())),
+			Limit: s.limit, Leases: len(s.leases), Draining: s.draining,
+		}
+		for _, l := range s.leases {
+			if l.call != nil {
+				c.Calls = append(c.Calls, l.call.ID)
+			}
+		}
+		slices.Sort(c.Calls)
+		out = append(out, c)
 	}
 	return out
 }

@@ -25,14 +25,15 @@ var ErrReplaced = errors.New("a newer connection of the worker continues")
 
 // A Session is one connection of one worker.
 type Session struct {
-	hub    *Hub
-	id     string
-	owner  tool.Principal
-	source string
-	name   string
-	labels map[string]string
-	limit  int
-	line   link.Line
+	hub     *Hub
+	id      string
+	owner   tool.Principal
+	source  string
+	name    string
+	version string
+	labels  map[string]string
+	limit   int
+	line    link.Line
 
 	began time.Time    // start of the session; it contains the monotonic clock, so that seen can count from it
 	seen  atomic.Int64 // time of the last message, in nanoseconds after began
@@ -58,7 +59,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 		return nil, answer, nil, err
 	}
 	s = &Session{
-		hub: h, began: time.Now(), id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, labels: o.Labels, limit: o.Limit, line: line,
+		hub: h, began: time.Now(), id: rand.Text(), owner: p, source: SourceOf(p.Namespace, o.Pool), name: o.Name, version: o.Version, labels: o.Labels, limit: o.Limit, line: line,
 		tools: map[string]*offered{}, later: map[string]link.Tool{}, leases: map[string]*lease{},
 		questions: map[string]*question{}, draining: true, fresh: true,
 	}

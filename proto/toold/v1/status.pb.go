@@ -304,7 +304,7 @@ type Worker struct {
 	MaxCalls int32 `protobuf:"varint,11,opt,name=max_calls,json=maxCalls,proto3" json:"max_calls,omitempty"`
 	// How many pieces of work it has now. A piece is one lease: usually a call that runs.
 	Running int32 `protobuf:"varint,12,opt,name=running,proto3" json:"running,omitempty"`
-	// The calls of these pieces of work, sorted; at most 100.
+	// The calls of these pieces of work, sorted; at most 100. Only for operators and viewers of the worker's namespace.
 	CallIds []string `protobuf:"bytes,13,rep,name=call_ids,json=callIds,proto3" json:"call_ids,omitempty"`
 	// True if it gets no new work, because it drains.
 	Draining      bool `protobuf:"varint,14,opt,name=draining,proto3" json:"draining,omitempty"`
@@ -559,7 +559,9 @@ type LoadSample struct {
 	// Resident memory of the daemon in bytes.
 	Memory int64 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`
 	// The number of processors that the daemon used since the sample before, without the processes of tools.
-	Cpu           float64 `protobuf:"fixed64,8,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Cpu float64 `protobuf:"fixed64,8,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	// Free space on the disk of the store in bytes; -1 if it is not known.
+	DiskFree      int64 `protobuf:"varint,9,opt,name=disk_free,json=diskFree,proto3" json:"disk_free,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -646,6 +648,13 @@ func (x *LoadSample) GetMemory() int64 {
 func (x *LoadSample) GetCpu() float64 {
 	if x != nil {
 		return x.Cpu
+	}
+	return 0
+}
+
+func (x *LoadSample) GetDiskFree() int64 {
+	if x != nil {
+		return x.DiskFree
 	}
 	return 0
 }
@@ -1349,7 +1358,7 @@ const file_toold_v1_status_proto_rawDesc = "" +
 	"\x05after\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x05after\"x\n" +
 	"\x0fGetLoadResponse\x125\n" +
 	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12.\n" +
-	"\asamples\x18\x02 \x03(\v2\x14.toold.v1.LoadSampleR\asamples\"\x8c\x02\n" +
+	"\asamples\x18\x02 \x03(\v2\x14.toold.v1.LoadSampleR\asamples\"\xa9\x02\n" +
 	"\n" +
 	"LoadSample\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
@@ -1359,7 +1368,8 @@ const file_toold_v1_status_proto_rawDesc = "" +
 	"\x10ended_per_second\x18\x05 \x01(\x01R\x0eendedPerSecond\x12*\n" +
 	"\x11failed_per_second\x18\x06 \x01(\x01R\x0ffailedPerSecond\x12\x16\n" +
 	"\x06memory\x18\a \x01(\x03R\x06memory\x12\x10\n" +
-	"\x03cpu\x18\b \x01(\x01R\x03cpu\"\x15\n" +
+	"\x03cpu\x18\b \x01(\x01R\x03cpu\x12\x1b\n" +
+	"\tdisk_free\x18\t \x01(\x03R\bdiskFree\"\x15\n" +
 	"\x13ListProblemsRequest\"`\n" +
 	"\x14ListProblemsResponse\x12-\n" +
 	"\bproblems\x18\x01 \x03(\v2\x11.toold.v1.ProblemR\bproblems\x12\x19\n" +
