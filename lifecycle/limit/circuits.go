@@ -101,6 +101,8 @@ func (s *Circuits) Open() []Upstream {
 			open = append(open, u)
 		}
 	}
-	slices.SortFunc(open, func(a, b Upstream) int { return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Namespace, b.Namespace)) })
+	slices.SortFunc(open, func(a, b Upstream) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Namespace, b.Namespace))
+	})
 	return open
 }
