@@ -1,16 +1,19 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"go.uber.org/zap"
 	"golang.org/x/term"
 
 	"github.com/toold-dev/toold/cli"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 )
 
 // Ready holds the addresses of a daemon that serves.
@@ -55,11 +58,25 @@ func (d *daemon) announce() error {
 	if f, ok := out.(*os.File); !ok || !isTerminal(f) {
 		return json.NewEncoder(out).Encode(r)
 	}
-	_, err := io.WriteString(out, d.welcome(&r))
+	_, err := io.WriteString(out, d.welcome(&r, d.login()))
 	return err
 }
 
-func (d *daemon) welcome(r *Ready) string {
+// login returns a new login link for the daemon's own token, or nothing when there is no HTTP.
+func (d *daemon) login() string {
+	if d.web == nil {
+		return ""
+	}
+	ctx := access.WithCredential(context.Background(), &access.Credential{Authorization: []string{"Bearer " + d.token}})
+	made, err := tooldv1.NewAdminServiceClient(d.service.Conn()).CreateLogin(ctx, &tooldv1.CreateLoginRequest{})
+	if err != nil {
+		d.log.Warn("no login link", zap.Error(err))
+	}
+	return made.GetUrl()
+}
+
+// welcome returns the text for a person who has just started the daemon. login is a login link; empty when there is no console.
+func (d *daemon) welcome(r *Ready, login string) string {
 	token := "\"authorization: Bearer $(cat " + cli.ShellWord(r.TokenFile) + ")\""
 	command := d.options.program + " --data " + cli.ShellWord(d.cfg.Data)
 	text := fmt.Sprintf("toold %s is ready (pid %d)\n", d.version, r.PID)
@@ -76,6 +93,9 @@ func (d *daemon) welcome(r *Ready) string {
 		text += "  metrics    http://" + r.Metrics + "/metrics\n"
 	}
 	text += "  token      " + r.TokenFile + "\n  workspace  " + d.cfg.Workspace + "\n"
+	if login != "" {
+		text += fmt.Sprintf("Open the console, once within %.0f minutes (later: %s login):\n  %s\n", access.LoginTime.Minutes(), command, login)
+	}
 	text += "Call it, from another terminal:\n  " + command + " tools\n  " + command + " call grep pattern=TODO\n"
 	if r.TCP != "" && !r.TLS {
 		text += "  grpcurl -plaintext -H " + token + " " + r.TCP + " list\n"

@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"bufio"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -10,10 +13,39 @@ import (
 
 // Commands in the banner begin with the name by which the daemon was started, so that people can copy them.
 func TestBannerNamesTheProgram(t *testing.T) {
-	text := (&daemon{cfg: &config.Config{Data: "my data"}, options: options{program: "bin/toold"}}).welcome(&Ready{})
+	text := (&daemon{cfg: &config.Config{Data: "my data"}, options: options{program: "bin/toold"}}).welcome(&Ready{}, "")
 	if !strings.Contains(text, "\n  bin/toold --data 'my data' tools\n") {
 		t.Errorf("the banner says %s", text)
 	}
+}
+
+// On a terminal, a daemon with HTTP prints a link that signs a browser in.
+func TestBannerSignsIn(t *testing.T) {
+	fd, slave := newTerminal(t)
+	master := os.NewFile(uintptr(fd), "/dev/ptmx")
+	defer master.Close()
+	cmd := newSite(t, "").command("--listen-http", "127.0.0.1:0")
+	cmd.Stdout = slave
+	must(t, cmd.Start())
+	slave.Close()
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	for lines := bufio.NewScanner(master); lines.Scan(); {
+		base, link, found := strings.Cut(strings.TrimSpace(lines.Text()), "/login#")
+		if !found {
+			continue
+		}
+		_, port, _ := strings.Cut(strings.TrimPrefix(base, "http://"), ":")
+		b := &browser{t: t, base: "http://127.0.0.1:" + port}
+		if resp := b.exchange(base, link, "same-origin"); resp.StatusCode != http.StatusNoContent {
+			t.Errorf("the link gives %s", resp.Status)
+		}
+		http.DefaultClient.CloseIdleConnections()
+		return
+	}
+	t.Error("the banner has no link")
 }
 
 func TestVersionAsJSON(t *testing.T) {

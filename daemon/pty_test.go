@@ -40,16 +40,24 @@ type pty struct {
 	more    chan struct{} // closed and replaced after each change of the screen
 }
 
-func (s *site) terminal(t *testing.T, w, h int, environ []string, args ...string) *pty {
+// newTerminal returns both ends of a new terminal.
+func newTerminal(t *testing.T) (master int, slave *os.File) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	must(t, err)
 	must(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	must(t, err)
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
 	must(t, err)
+	return fd, slave
+}
+
+func (s *site) terminal(t *testing.T, w, h int, environ []string, args ...string) *pty {
+	t.Helper()
+	fd, slave := newTerminal(t)
 	defer slave.Close()
+	var err error
 	p := &pty{t: t, fd: fd, master: os.NewFile(uintptr(fd), "/dev/ptmx"), ended: make(chan struct{}), colors: map[string]bool{}, more: make(chan struct{})}
 	p.resize(w, h)
 	p.modes, err = unix.IoctlGetTermios(fd, unix.TCGETS)

@@ -9,7 +9,7 @@ sdk/typescript/build.sh
 sdk/react/build.sh
 # The daemon gets the console of the sources, not the committed archive.
 printf '{"Replace": {"%s": "%s"}}' "$PWD/web/console.zip" "$PWD/web/dist/.console.zip" >web/dist/.overlay.json
-CGO_ENABLED=0 go build -overlay web/dist/.overlay.json -tags=grpcnotrace -trimpath -o bin/toold ./cmd/toold
+CGO_ENABLED=0 go build -overlay web/dist/.overlay.json -tags=grpcnotrace -trimpath -o bin/console/toold ./cmd/toold
 if ! cmp -s test/browser/package-lock.json test/browser/node_modules/.fetched; then
 	npm --prefix test/browser ci --loglevel=error
 	cp test/browser/package-lock.json test/browser/node_modules/.fetched
@@ -18,4 +18,4 @@ test/browser/node_modules/.bin/tsc -p test/browser
 files=("${@/%/.test.ts}")
 (($#)) || files=(*)
 cd test/browser
-TOOLD=$PWD/../../bin/toold node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=300000 "${files[@]/#/console/}"
+TOOLD=$PWD/../../bin/console/toold node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=300000 "${files[@]/#/console/}"

@@ -5,7 +5,7 @@
 #   (or TOOLD_CRASH_STOPS), and a soak of 131,072 calls;
 # - a thousand isolated processes;
 # - power loss and disk errors at every write, and a flip of every bit of a pack;
-# - random histories of the model, also with PostgreSQL; a tool that prints 1 GiB; MCP conformance of client and server; adapters for frameworks; frontends in a browser;
+# - random histories of the model, also with PostgreSQL; a tool that prints 1 GiB; MCP conformance of client and server; adapters for frameworks; frontends and the console in a browser;
 # - a release, made twice, installed, upgraded, removed, and run in the image and under qemu (scripts/release-proof.sh);
 # - all packages on 1, 2 and 8 processors under other load (scripts/shake.sh);
 # - then each fuzz target for the given time.
@@ -42,6 +42,7 @@ part "MCP endpoint with the suite, the SDKs and the Inspector" scripts/mcp-serve
 part "a release, installed and upgraded" scripts/release-proof.sh
 part "adapters for agent frameworks" scripts/adapters.sh
 part "frontends in a browser" scripts/browser.sh
+part "the console in a browser" scripts/console.sh
 part "all packages, shaken" scripts/shake.sh
 parts=$((passed + ${#failed[@]}))
 

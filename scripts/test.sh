@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/need.sh git bash gcc make curl initdb=postgresql promtool=prometheus python3 jq openssl dpkg-deb=dpkg
+scripts/need.sh git bash gcc make curl initdb=postgresql promtool=prometheus python3 jq openssl dpkg-deb=dpkg chromium node=nodejs npm
 scripts/sources.sh
 scripts/providers.sh
 sdk/typescript/build.sh

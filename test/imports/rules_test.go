@@ -87,7 +87,7 @@ func rows() []row {
 		{folder: "server/mcp/...", ours: []string{"proto/...", "translate", "registry/export", "server/access", "server/service", "tool"}, proto: true},
 		{folder: "server/access/oidc", ours: []string{"call", "tool"}},
 		{folder: "server/access", ours: []string{"proto/...", "call", "tool"}, proto: true},
-		{folder: "web/...", ours: []string{"proto/..."}},
+		{folder: "web/...", onlyStd: true},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "sdk/go/...", ours: []string{"proto/...", "sdk/go/internal/..."}, proto: true},
 		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go", "server/mcp", "setting"}, proto: true, starts: true}, // starts only the editor
@@ -108,6 +108,7 @@ func rows() []row {
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "test/model/...", onlyStd: true},
 		{folder: "test/release", onlyStd: true, starts: true},
+		{folder: "test/console", onlyStd: true, starts: true},
 		{folder: "test/demo/...", ours: []string{"proto/...", "test/model"}, proto: true, starts: true},
 		{folder: "test/bench/...", ours: []string{anything}, proto: true, starts: true},
 		{folder: "test/mcp", ours: []string{"proto/...", "sdk/go/worker"}, proto: true, starts: true},
