@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/toold-dev/toold/tool"
 )
 
 // A Stream returns the frames of a call, of a batch, or of the calls of a run, a thread or a namespace. Only one goroutine may use it.
@@ -42,9 +44,33 @@ type Frame struct {
 
 	BatchFinished *BatchFinished // each call of the batch has ended or waits for a decision, so the stream ends
 
+	Inbox *InboxChange // in a stream of questions
+
 	TurnStarted  *TurnStarted
 	TurnMessage  *TurnMessage
 	TurnFinished *TurnFinished // the last frame of a turn
+}
+
+// A Settlement says why a question no longer waits.
+type Settlement string
+
+// The values of Settlement.
+const (
+	SettledDecision Settlement = "DECIDED"
+	SettledExpiry   Settlement = "EXPIRED"
+	SettledCancel   Settlement = "CANCELLED"
+	SettledHidden   Settlement = "HIDDEN" // the record is gone or damaged, or the principal may no longer see it
+)
+
+// An InboxChange is a question that waits, or that no longer does. In the frame CaughtUp it has only More.
+type InboxChange struct {
+	Call         *Call // as the principal may see it; nil with SettledHidden
+	CallID       string
+	SuspensionID string
+	Rights       TicketRights   // while the question waits
+	Settled      Settlement     // empty while the question waits
+	Decision     *tool.Decision // with SettledDecision
+	More         bool           // more questions wait than the stream sends
 }
 
 // A Gap reports that events are missing.

@@ -30,6 +30,19 @@ type Query struct {
 	// After is the position of the last call of the previous page. Zero begins at the first page.
 	After int64
 	Limit int // 0 means 50
+
+	// ExpiresFirst orders suspended calls by the expiry of their open question. AfterExpiry is [Page.NextExpiry] of the previous page.
+	ExpiresFirst bool
+	AfterExpiry  time.Time
+}
+
+// Waits reports whether the query selects a suspended call, apart from its position.
+func (q *Query) Waits(c *Call) bool {
+	is := func(want, have string) bool { return want == "" || want == have }
+	s := c.Open()
+	return s != nil && is(q.Action, s.Action) && is(q.Caller, c.Caller.Subject) && is(q.Run, c.Run.ID) && is(q.Thread, c.Run.Thread) &&
+		is(q.ParentCall, c.Run.ParentCall) && is(q.Batch, c.BatchID) && (len(q.Tools) == 0 || slices.Contains(q.Tools, c.Tool)) && q.Holds(c) &&
+		(q.CreatedAfter.IsZero() || !c.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore))
 }
 
 // MaxScan is the maximum number of records that a store reads for one page of a query that needs them.
@@ -65,8 +78,17 @@ func (q *Query) Holds(c *Call) bool {
 type Page struct {
 	Calls []*Call
 	Next  int64 // 0 on the last page; a page with fewer calls than the limit, or none, need not be the last one
+	// NextExpiry belongs to Next when the query orders by expiry.
+	NextExpiry time.Time
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key
+}
+
+// Counts are numbers of calls.
+type Counts struct {
+	Statuses map[Status]int // calls that are not terminal
+	Actions  map[string]int // open questions
+	AtLeast  bool           // there may be more
 }
 
 // RunState is the state of a run. The store does not store OPEN and WAITING: they follow from the calls of the run.

@@ -51,7 +51,7 @@ func TestPurgedKeepsNamesOnly(t *testing.T) {
 		Call.Rounds.Votes.Action Call.Rounds.Votes.DecisionID Call.Rounds.Votes.Says
 		Call.Rounds.Votes.Voter.Groups Call.Rounds.Votes.Voter.Method Call.Rounds.Votes.Voter.Namespace Call.Rounds.Votes.Voter.Roles Call.Rounds.Votes.Voter.Subject
 		Call.Run.ID Call.Run.ParentCall Call.Run.ParentRun Call.Run.ParentThread Call.Run.Thread
-		Call.Status Call.Tool Call.ToolDigest Call.Verdicts.Gate Call.Verdicts.Kind`)
+		Call.Status Call.Tool Call.ToolDigest Call.Verdicts.Gate Call.Verdicts.Kind Call.Verdicts.Rule`)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, texts(t, got)); diff != "" {
 		t.Errorf("texts that stay (-want +got):\n%s", diff)

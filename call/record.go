@@ -29,6 +29,7 @@ type Spec struct {
 	Timeouts    tool.Timeouts
 	Linger      *time.Duration // nil means the default; a negative value means never
 	RetryOf     string
+	ModelReason string              // why the model made the call, in its words, for people; any text of at most 4 KiB
 	Frontend    []tool.FrontendTool // tools that the run's frontend executes
 	Turn        TurnCall            // how the call appeared in a model's response; zero for other calls
 }
@@ -59,6 +60,7 @@ type Call struct {
 	Tool        string `json:"tool"`
 	ToolDigest  string `json:"tool_digest,omitempty"`
 	RetryOf     string `json:"retry_of,omitempty"`
+	ModelReason string `json:"model_reason,omitempty"`
 
 	Run        tool.Run       `json:"run,omitzero"`
 	Caller     tool.Principal `json:"caller"`
@@ -133,6 +135,8 @@ type Claim struct {
 	By    tool.Principal `json:"by"`
 	Since time.Time      `json:"since"`
 	Until time.Time      `json:"until"`
+	// HandedBy handed the question over to By, who then has only a subject and a namespace. Nil when By made the claim.
+	HandedBy *tool.Principal `json:"handed_by,omitempty"`
 }
 
 // At returns the claim, or nil when it has ended at the time now.
@@ -178,7 +182,8 @@ type GateVerdict struct {
 	// Overruled means that a stronger or an earlier verdict won.
 	Overruled bool `json:"overruled,omitempty"`
 	// Answered means that the gate had a decision that was given for exactly these arguments.
-	Answered bool `json:"answered,omitempty"`
+	Answered bool   `json:"answered,omitempty"`
+	Rule     string `json:"rule,omitempty"` // name of the gate's rule that decided; may be empty
 }
 
 // CauseSuperseded is the cause of a cancel when a new turn replaces an earlier one.

@@ -29,9 +29,10 @@ type ResumeRequest struct {
 // A ClaimRequest claims a suspension, or releases the claim.
 type ClaimRequest struct {
 	SuspensionID string
-	For          time.Duration // 0 means 5 minutes
+	For          time.Duration // 0 means 5 minutes, or one hour with To
 	Release      bool
-	TakeOver     bool // replaces the claim of another principal
+	TakeOver     bool   // replaces the claim of another principal
+	To           string // subject to hand the question over to; empty claims it for the principal
 }
 
 // TicketRights say what a principal may do with a suspension. A nil error means that it may, if the content of its decision is valid.

@@ -43,6 +43,7 @@ func callFields(w *wire, c *Call) {
 	pointer(w, 41, &c.Purge, purgeFields)
 	part(w, 42, &c.Turn, turnCallFields)
 	text(w, 70, &c.Trace)
+	text(w, 71, &c.ModelReason)
 }
 
 func turnCallFields(w *wire, t *TurnCall) {
@@ -115,6 +116,7 @@ func verdictFields(w *wire, v *GateVerdict) {
 	text(w, 3, &v.Reason)
 	flag(w, 4, &v.Overruled)
 	flag(w, 5, &v.Answered)
+	text(w, 64, &v.Rule)
 }
 
 func attemptFields(w *wire, a *Attempt) {

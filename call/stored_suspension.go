@@ -21,6 +21,7 @@ func claimFields(w *wire, c *Claim) {
 	part(w, 1, &c.By, principalFields)
 	instant(w, 2, &c.Since)
 	instant(w, 3, &c.Until)
+	pointer(w, 64, &c.HandedBy, principalFields)
 }
 
 func claimChangedFields(w *wire, c *ClaimChanged) {
@@ -49,6 +50,8 @@ func suspensionFields(w *wire, s *Suspension) {
 	texts(w, 17, &options.titles)
 	options.read(w, &s.RememberOptions)
 	text(w, 64, &s.Policy)
+	text(w, 65, &s.Rule)
+	text(w, 66, &s.Reason)
 }
 
 // rememberOptions are stored as two lists, names and titles. Titles is left out when all are empty, because it was added later.

@@ -25,6 +25,8 @@ type Suspension struct {
 	Pending     Pending          `json:"pending"`
 	Digest      string           `json:"digest"`                   // digest of the call as the approver sees it
 	Policy      string           `json:"policy_version,omitempty"` // policy version of the gate that suspended the call
+	Rule        string           `json:"rule,omitempty"`           // name of the gate's rule that asks; may be empty
+	Reason      string           `json:"reason,omitempty"`         // reason that the rule gives to people; may be empty
 	Description tool.Description `json:"description,omitzero"`
 	Created     time.Time        `json:"created"`
 	ExpiresAt   time.Time        `json:"expires_at"`

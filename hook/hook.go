@@ -172,6 +172,13 @@ type Verdict struct {
 	ticket *tool.Ticket // for KindSuspend
 	result *tool.Result
 	policy string
+	rule   Rule
+}
+
+// A Rule is what a rule of a gate says about itself, for people.
+type Rule struct {
+	Name   string
+	Reason string // may be empty
 }
 
 // VerdictKind is the kind of a Verdict.
@@ -212,6 +219,12 @@ func (v Verdict) Under(policy string) Verdict {
 	return v
 }
 
+// By sets the rule by which the gate decided. The record of the verdict and of a question shows it; toold never compares it.
+func (v Verdict) By(r Rule) Verdict {
+	v.rule = r
+	return v
+}
+
 // Because sets a reason for the record. The model does not read it.
 func (v Verdict) Because(reason string) Verdict {
 	v.reason = reason
@@ -220,6 +233,9 @@ func (v Verdict) Because(reason string) Verdict {
 
 // Policy returns the version that Under set.
 func (v Verdict) Policy() string { return v.policy }
+
+// Rule returns the rule that By set.
+func (v Verdict) Rule() Rule { return v.rule }
 
 // Kind returns the kind of the verdict, or "" for the zero Verdict.
 func (v Verdict) Kind() VerdictKind { return v.kind }

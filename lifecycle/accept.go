@@ -195,7 +195,7 @@ func (r *request) begin(ctx context.Context, l *activeCall) *watch.CallWatcher {
 // newCall returns the record of a new call.
 func (a *admission) newCall(spec *call.Spec, digest string) *call.Call {
 	return &call.Call{
-		Namespace: a.as.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf,
+		Namespace: a.as.Namespace, ID: spec.ID, ModelCallID: spec.ModelCallID, Tool: spec.Tool, RetryOf: spec.RetryOf, ModelReason: spec.ModelReason,
 		Run: spec.Run, Caller: a.as, OnBehalfOf: spec.OnBehalfOf, RequestDigest: digest,
 		Timeouts: spec.Timeouts, Linger: spec.Linger,
 		Requested: spec.Arguments, Class: call.Sync, Status: call.New, Executed: call.NotStarted, Created: time.Now(),

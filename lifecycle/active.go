@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -424,7 +425,7 @@ func (l *activeCall) submit(change *store.Change) error {
 		l.e.fatal(err)
 	}
 	if err == nil {
-		l.e.watches.Wake(l.record())
+		l.e.watches.Wake(cmp.Or(change.Call, l.record())) // The record of the call changes only after submit.
 		l.e.outbox.Committed(change.Actions)
 	}
 	return err

@@ -67,7 +67,7 @@ func newBatches(e *Engine) *batch.Service {
 func newWatches(e *Engine) *watch.Service {
 	return watch.New(watch.Config{
 		Store: e.cfg.Store, Spool: e.cfg.Store.Spool(), Drain: e.drain, Heartbeat: e.cfg.Heartbeat, Settle: e.behind.Settle, Moves: e.batches.Moves, Held: e.held.Holds,
-		Epoch: e.epoch,
+		Epoch: e.epoch, Rights: e.decisions.check.Rights,
 	})
 }
 

@@ -51,7 +51,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	switch a.Verdict.Kind() {
 	case hook.KindSuspend:
 		t := a.Verdict.Ticket()
-		return &outcome.Question{Ticket: &t, Origin: a.Gate, Policy: a.Verdict.Policy()}
+		return &outcome.Question{Ticket: &t, Origin: a.Gate, Policy: a.Verdict.Policy(), Rule: a.Verdict.Rule().Name, Reason: a.Verdict.Rule().Reason}
 	case hook.KindSetResult:
 		return outcome.SetResult(a.Verdict.Result())
 	}
@@ -84,7 +84,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 		if err != nil {
 			v = failedGate(p, entry, err, &out)
 		}
-		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil}
+		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil, Rule: v.Rule().Name}
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", p.forOperators(err.Error())
 		} else if p.hooks.Scrubs {

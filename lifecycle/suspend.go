@@ -134,7 +134,7 @@ func suspension(p *pipeline, out *outcome.Question) (*call.Suspension, error) {
 		ResumeMode: or(t.ResumeMode, tool.ReplayToolCall), Approvers: p.l.e.cfg.Approvers.Of(c.Namespace, t.Approvers), DefaultResult: t.DefaultResult,
 		RememberOptions: policy.Options(&t, p.in.Assessment, out.Origin),
 		Pending:         call.Pending{ID: c.ID, Name: c.Tool, Arguments: p.basis.Arguments.Text()},
-		Description:     p.in.Description, Created: now,
+		Description:     p.in.Description, Created: now, Rule: out.Rule, Reason: out.Reason,
 		ExpiresAt: now.Add(or(t.ExpiresIn, p.l.e.cfg.Expiry)).Truncate(time.Microsecond),
 	}
 	s.Policy = calllog.Readable(out.Policy[:min(len(out.Policy), maxPolicy)])

@@ -47,7 +47,7 @@ func FromCall(c *call.Call) *tooldv1.Call {
 		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: FromTime(c.Created), EndedAt: FromTime(c.Ended), StartedAt: FromTime(c.Started),
 		Namespace: c.Namespace, Caller: FromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
 		Verdicts: FromVerdicts(c.Verdicts), Attempts: Each(c.Attempts, fromAttempt),
-		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf,
+		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf, ModelReason: c.ModelReason,
 		Detached: c.Detached, NotStored: NotStored(c), BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
 		Run: fromRunOf(c), Isolation: FromIsolation(&c.Isolation),
 	}
@@ -178,7 +178,7 @@ func FromContent(c *tool.Content) *tooldv1.Content {
 func FromVerdicts(in []call.GateVerdict) []*tooldv1.Verdict { return Each(in, fromVerdict) }
 
 func fromVerdict(v *call.GateVerdict) *tooldv1.Verdict {
-	return &tooldv1.Verdict{Gate: v.Gate, Action: FromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered}
+	return &tooldv1.Verdict{Gate: v.Gate, Action: FromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered, Rule: v.Rule}
 }
 
 func fromAttempt(a *call.Attempt) *tooldv1.Attempt {

@@ -19,6 +19,8 @@ const (
 	maxGlob      = 128
 	MaxReason    = 1 << 10
 	MaxFilter    = 256
+
+	maxModelReason = 4 << 10
 )
 
 // Required refuses an empty field.

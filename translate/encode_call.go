@@ -54,6 +54,7 @@ func (w *encoder) call(c *call.Call) {
 	w.text(28, c.RetryOf)
 	w.flag(31, c.Detached)
 	w.flag(34, NotStored(c))
+	w.text(35, c.ModelReason)
 	w.text(40, c.BatchID)
 	w.number(41, int64(int32(c.BatchPosition)))
 	if rare(c) {
@@ -162,6 +163,7 @@ func (w *encoder) verdict(field protowire.Number, v *call.GateVerdict) {
 	w.text(3, v.Reason)
 	w.flag(4, v.Overruled)
 	w.flag(5, v.Answered)
+	w.text(10, v.Rule)
 	w.close(at)
 }
 

@@ -116,7 +116,7 @@ func anyCall(t *rapid.T) *call.Call {
 	}
 	c := &call.Call{
 		Namespace: text.Draw(t, "namespace"), ID: text.Draw(t, "id"), ModelCallID: text.Draw(t, "model"), Tool: text.Draw(t, "tool"),
-		ToolDigest: text.Draw(t, "digest"), RetryOf: text.Draw(t, "retry"), Requested: text.Draw(t, "requested"), Effective: text.Draw(t, "effective"),
+		ToolDigest: text.Draw(t, "digest"), RetryOf: text.Draw(t, "retry"), ModelReason: text.Draw(t, "model reason"), Requested: text.Draw(t, "requested"), Effective: text.Draw(t, "effective"),
 		Run:        tool.Run{ID: text.Draw(t, "run"), Thread: text.Draw(t, "thread"), Origin: text.Draw(t, "origin"), Unattended: rapid.Bool().Draw(t, "unattended")},
 		Caller:     tool.Principal{Subject: text.Draw(t, "subject"), Method: "token", Namespace: "n", Roles: []string{"caller", "viewer", "none"}[:rapid.IntRange(0, 3).Draw(t, "roles")], Groups: []string{"ops", "finance"}[:rapid.IntRange(0, 2).Draw(t, "groups")]},
 		OnBehalfOf: text.Draw(t, "behalf"), Detached: rapid.Bool().Draw(t, "detached"),
@@ -136,7 +136,7 @@ func anyCall(t *rapid.T) *call.Call {
 		c.Isolation.Facts = append(c.Isolation.Facts, call.Fact{Name: text.Draw(t, "name"), Held: rapid.Bool().Draw(t, "held")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "verdicts") {
-		c.Verdicts = append(c.Verdicts, call.GateVerdict{Gate: text.Draw(t, "gate"), Kind: "ALLOW", Reason: text.Draw(t, "reason"), Answered: rapid.Bool().Draw(t, "answered")})
+		c.Verdicts = append(c.Verdicts, call.GateVerdict{Gate: text.Draw(t, "gate"), Kind: "ALLOW", Reason: text.Draw(t, "reason"), Rule: text.Draw(t, "rule"), Answered: rapid.Bool().Draw(t, "answered")})
 	}
 	for n := range rapid.IntRange(0, 2).Draw(t, "attempts") {
 		c.Attempts = append(c.Attempts, call.Attempt{Number: n + 1, Epoch: 7, Started: times("began"), Ended: times("returned")})
@@ -199,7 +199,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
-		&tooldv1.Call{}: 36, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 5, &tooldv1.Description{}: 7,
+		&tooldv1.Call{}: 37, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 6, &tooldv1.Description{}: 7,
 		&tooldv1.Assessment{}: 6, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {

@@ -273,3 +273,16 @@ func ToSignal(s tooldv1.InputSignal) string {
 		tooldv1.InputSignal_INPUT_SIGNAL_USER_1: "SIGUSR1", tooldv1.InputSignal_INPUT_SIGNAL_USER_2: "SIGUSR2",
 	}[s]
 }
+
+// FromSettlement translates why a question no longer waits.
+func FromSettlement(s call.Settlement) tooldv1.Settlement {
+	switch s {
+	case call.SettledDecision:
+		return tooldv1.Settlement_SETTLEMENT_DECIDED
+	case call.SettledExpiry:
+		return tooldv1.Settlement_SETTLEMENT_EXPIRED
+	case call.SettledCancel:
+		return tooldv1.Settlement_SETTLEMENT_CANCELLED
+	}
+	return tooldv1.Settlement_SETTLEMENT_HIDDEN
+}

@@ -65,7 +65,7 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 		SuspensionId: s.ID, Round: int32(s.Round), Action: s.Action, Message: s.Message, Parameters: string(s.Parameters),
 		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: FromTime(s.ExpiresAt),
 		Description: FromDescription(&s.Description), Origin: s.Origin, CreatedAt: FromTime(s.Created), DefaultResult: s.DefaultResult,
-		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL, PolicyVersion: s.Policy,
+		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL, PolicyVersion: s.Policy, Rule: s.Rule, Reason: s.Reason,
 		Pending: &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
 		RememberOptions: Each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
 			return &tooldv1.RememberOption{Option: o.Option, Title: o.Title}
@@ -85,7 +85,11 @@ func FromClaim(c *call.Claim) *tooldv1.Claim {
 	if c == nil {
 		return nil
 	}
-	return &tooldv1.Claim{ClaimedBy: FromPrincipal(&c.By), ClaimedAt: FromTime(c.Since), Until: FromTime(c.Until)}
+	out := &tooldv1.Claim{ClaimedBy: FromPrincipal(&c.By), ClaimedAt: FromTime(c.Since), Until: FromTime(c.Until)}
+	if c.HandedBy != nil {
+		out.HandedOverBy = FromPrincipal(c.HandedBy)
+	}
+	return out
 }
 
 // FromRights translates what a principal may do with a suspension.

@@ -20,11 +20,12 @@ func ToSpec(in *tooldv1.CallSpec) (spec call.Spec, err error) {
 	if err := checkBounds(
 		bound{"spec.model_call_id", in.GetModelCallId(), call.MaxModelIDs},
 		bound{"spec.retry_of", in.GetRetryOf(), MaxCallID},
+		bound{"spec.model_reason", in.GetModelReason(), maxModelReason},
 	); err != nil {
 		return spec, err
 	}
 	spec = call.Spec{
-		Tool: in.GetTool(), Arguments: in.GetArguments(), ID: in.GetCallId(), ModelCallID: in.GetModelCallId(), RetryOf: in.GetRetryOf(),
+		Tool: in.GetTool(), Arguments: in.GetArguments(), ID: in.GetCallId(), ModelCallID: in.GetModelCallId(), RetryOf: in.GetRetryOf(), ModelReason: in.GetModelReason(),
 	}
 	if in.Linger != nil || in.LingerNever {
 		if spec.Linger, err = toLinger(in); err != nil {

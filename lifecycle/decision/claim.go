@@ -28,10 +28,17 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	if err := mayClaim(held, mine, p, r); err != nil {
 		return nil, false, err
 	}
-	if r.For == 0 {
+	switch {
+	case r.For != 0:
+	case r.To != "":
+		r.For = claimMost
+	default:
 		r.For = claimFor
 	}
 	claim = &call.Claim{By: p, Since: now, Until: now.Add(r.For)}
+	if r.To != "" {
+		claim.By, claim.HandedBy = tool.Principal{Namespace: p.Namespace, Subject: r.To}, &p
+	}
 	if s.ExpiresAt.Before(claim.Until) {
 		claim.Until = s.ExpiresAt
 	}
@@ -40,6 +47,7 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 		return nil, false, nil
 	case r.Release:
 		claim = nil
+	case r.To != "": // A claim of somebody else begins anew, and may be shorter.
 	case mine && claim.Until.Sub(held.Until) < claimMin:
 		return held, false, nil
 	case mine:
@@ -56,6 +64,10 @@ func mayClaim(held *call.Claim, mine bool, p tool.Principal, r *call.ClaimReques
 	switch {
 	case r.For != 0 && (r.For < claimMin || r.For > claimMost):
 		return call.InvalidField("duration", "is %v; want %v to %v", r.For, claimMin, claimMost)
+	case r.To == p.Subject && p.Subject != "":
+		return call.InvalidField("hand_over_to", "is you; claim the question without it")
+	case r.To != "" && r.Release:
+		return call.InvalidField("hand_over_to", "excludes release")
 	case r.Release && r.TakeOver:
 		return call.InvalidField("take_over", "excludes release")
 	case held == nil || mine:

@@ -40,6 +40,8 @@ type Question struct {
 	Ticket   *tool.Ticket
 	Origin   string
 	Policy   string // version of the policy that asks the question
+	Rule     string // name of the gate's rule that asks, and the reason that it gives
+	Reason   string
 	Executed call.Executed
 	Writes
 }

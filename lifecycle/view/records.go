@@ -15,6 +15,8 @@ import (
 type Store interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	Run(ctx context.Context, namespace, id string) (*store.Run, error)
+	Expiring(ctx context.Context, q call.Query) (call.Page, error)
+	CountsOf(ctx context.Context, namespace string) (statuses map[call.Status]int, actions map[string]int, err error)
 	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
 	Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) ([]tool.Document, error)
 }
@@ -72,8 +74,12 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 		}
 		q.Caller = p.Subject
 	}
-	page, err := r.cfg.Store.Calls(ctx, q)
-	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) })
+	list := r.cfg.Store.Calls
+	if q.ExpiresFirst {
+		list = r.cfg.Store.Expiring
+	}
+	page, err := list(ctx, q)
+	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) || q.ExpiresFirst && !q.Waits(c) })
 	if q.Caller != p.Subject && !SeesAll(p) {
 		page.Corrupt = nil // For a damaged record it is unknown which principals may see it.
 	}

@@ -35,6 +35,14 @@ func (journal) RunCounts(context.Context, string, string) (map[call.Status]int, 
 	return map[call.Status]int{call.Suspended: 1}, nil
 }
 
+func (j journal) Expiring(ctx context.Context, q call.Query) (call.Page, error) {
+	return j.Calls(ctx, call.Query{Namespace: q.Namespace, Statuses: []call.Status{call.Suspended}})
+}
+
+func (journal) CountsOf(context.Context, string) (map[call.Status]int, map[string]int, error) {
+	return map[call.Status]int{call.Suspended: 7}, map[string]int{"approval": 7}, nil
+}
+
 func (journal) Documents(context.Context, string, ...store.DocumentScope) ([]tool.Document, error) {
 	return []tool.Document{{Key: "a"}, {Key: "b"}}, nil
 }

@@ -2,7 +2,7 @@
 // cursors, the size of frames, and heartbeats.
 //
 // A watcher of one call reads the active call in memory, and reads older events from the journal. All other watchers read only the journal,
-// and wait for [Service.Wake]. Each watcher receives every event after its cursor once, in the order of the log.
+// and wait for [Service.Wake]. A watcher of the inbox reads records instead of events. Each watcher receives every event after its cursor once, in the order of the log.
 package watch
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/drain"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // Config holds the functions and objects of the engine that watchers use.
@@ -28,12 +29,16 @@ type Config struct {
 	Moves     func(call.Key) bool   // reports whether a call of the batch can change
 	Epoch     int64                 // epoch of this daemon
 	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
+	// Rights returns what a principal may do with a suspension of a call.
+	Rights func(c *call.Call, p tool.Principal, suspensionID string) call.TicketRights
 }
 
 // A Journal is the part of the journal that watchers read.
 type Journal interface {
 	Feed(ctx context.Context, f store.Feed, after int64, limit int) (entries []store.FeedEntry, newest int64, err error)
+	Call(ctx context.Context, key call.Key) (*call.Call, error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	Expiring(ctx context.Context, q call.Query) (call.Page, error)
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
 }
@@ -51,10 +56,13 @@ type Service struct {
 
 	mu      sync.Mutex
 	waiting map[*store.Feed]chan struct{}
+	inboxes map[*inboxNews]bool
 }
 
 // New returns a Service.
-func New(cfg Config) *Service { return &Service{cfg: cfg, waiting: map[*store.Feed]chan struct{}{}} }
+func New(cfg Config) *Service {
+	return &Service{cfg: cfg, waiting: map[*store.Feed]chan struct{}{}, inboxes: map[*inboxNews]bool{}}
+}
 
 // Count returns the number of watchers.
 func (s *Service) Count() int64 { return s.count.Load() }
@@ -68,6 +76,12 @@ func (s *Service) Wake(c *call.Call) {
 			close(changed)
 			delete(s.waiting, watched)
 		}
+	}
+	if len(c.Rounds) == 0 {
+		return
+	}
+	for news := range s.inboxes {
+		news.add(c.Key())
 	}
 }
 

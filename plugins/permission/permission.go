@@ -102,23 +102,28 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 		return hook.Verdict{}, errors.New("call without a descriptor")
 	}
 	d := g.judge(in)
+	return g.verdict(in, &d).By(hook.Rule{Name: d.name(), Reason: d.reason()}), nil
+}
+
+// verdict returns the verdict of a decision.
+func (g *Gate) verdict(in *hook.Input, d *decision) hook.Verdict {
 	switch d.action {
 	case allow:
-		return hook.AllowBecause(d.inPlace()), nil
+		return hook.AllowBecause(d.inPlace())
 	case deny:
-		return hook.Deny("Denied: " + d.because()), nil
+		return hook.Deny("Denied: " + d.because())
 	case block:
-		return hook.Block(d.because()), nil
+		return hook.Block(d.because())
 	}
-	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, &d) {
-		return hook.Allow(), nil
+	if a := in.Answer(); a != nil && a.Action == tool.Resume && g.satisfies(a, in, d) {
+		return hook.Allow()
 	}
 	if in.Run.Unattended && !g.Waits() {
 		return hook.SetResult(&tool.Result{Status: tool.StatusError, Error: &tool.Error{
 			Code: tool.Denied, Reason: "UNATTENDED", Message: "Denied: " + d.unanswerable(),
-		}}), nil
+		}})
 	}
-	return hook.Suspend(g.ticket(in, &d)).Under(d.version), nil
+	return hook.Suspend(g.ticket(in, d)).Under(d.version)
 }
 
 // judge decides a call by rules, modes and remembered answers. Check and Explain both use it, so an explanation always agrees with the

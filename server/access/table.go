@@ -103,9 +103,6 @@ const MetricsMethod = "/http/metrics"
 // answer for the person in front of the screen, not even the questions of its own calls.
 const DecisionsMethod = "/http/decisions"
 
-// InboxMethod is the entry of the questions that wait for a principal, over HTTP.
-const InboxMethod = "/http/inbox"
-
 // Table returns the rule of every method. A server serves no method that is not in the table.
 func Table() map[string]Rule {
 	see, end, look := Caller|Delegate|Approver|Viewer|Operator, Caller|Delegate|Operator, Caller|Delegate|Viewer|Operator
@@ -120,6 +117,9 @@ func Table() map[string]Rule {
 
 		tooldv1.CallService_ClaimSuspension_FullMethodName: {Roles: Approver | Operator | Caller | Delegate, Limit: quick},
 		tooldv1.CallService_WhoAmI_FullMethodName:          {Roles: anyRole, Reads: true, Limit: quick},
+
+		tooldv1.CallService_WatchInbox_FullMethodName: {Roles: see, Reads: true, Unending: true},
+		tooldv1.CallService_CountCalls_FullMethodName: {Roles: see, Reads: true, Limit: quick},
 
 		tooldv1.CallService_Session_FullMethodName:      {Roles: see, Reads: true}, // The interceptors check the roles for each item of the session.
 		tooldv1.CallService_GetCall_FullMethodName:      {Roles: see, Reads: true, Limit: quick},
@@ -150,7 +150,6 @@ func Table() map[string]Rule {
 
 		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
 		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
-		InboxMethod:     {Roles: see, Reads: true, Unending: true},
 
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},

@@ -48,7 +48,7 @@ func mayCall() map[string][]string {
 		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/ExecuteTurn": start, "/toold.v1.CallService/GetTurn": look, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
 		"/toold.v1.CallService/ResumeTool":      {"approver", "operator", "caller", "delegate"},
 		"/toold.v1.CallService/ClaimSuspension": {"approver", "operator", "caller", "delegate"}, "/toold.v1.CallService/WhoAmI": everyRole,
-		"/toold.v1.CallService/WatchCalls": see, "/toold.v1.CallService/Session": see, "/toold.v1.CallService/GetCall": see, "/toold.v1.CallService/ListCalls": see,
+		"/toold.v1.CallService/WatchCalls": see, "/toold.v1.CallService/WatchInbox": see, "/toold.v1.CallService/CountCalls": see, "/toold.v1.CallService/Session": see, "/toold.v1.CallService/GetCall": see, "/toold.v1.CallService/ListCalls": see,
 		"/toold.v1.CallService/SendInput":    start,
 		"/toold.v1.CallService/ReadArtifact": see, "/toold.v1.CallService/GetRun": see,
 		"/toold.v1.CallService/CancelCall": end, "/toold.v1.CallService/CancelCalls": end, "/toold.v1.CallService/EndRun": end,

@@ -23,6 +23,8 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	stream(a, tooldv1.CallService_GetTurn_FullMethodName, calls.GetTurn)
 	stream(a, tooldv1.CallService_ResumeTool_FullMethodName, calls.ResumeTool)
 	stream(a, tooldv1.CallService_WatchCalls_FullMethodName, calls.WatchCalls)
+	stream(a, tooldv1.CallService_WatchInbox_FullMethodName, calls.WatchInbox)
+	unary(a, tooldv1.CallService_CountCalls_FullMethodName, calls.CountCalls)
 	bidi(a, tooldv1.CallService_Session_FullMethodName, calls.Session)
 	unary(a, tooldv1.CallService_GetCall_FullMethodName, calls.GetCall)
 	unary(a, tooldv1.CallService_ListCalls_FullMethodName, calls.ListCalls)

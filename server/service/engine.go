@@ -40,6 +40,8 @@ type Calls interface {
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
 	// List returns calls of the principal's namespace.
 	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
+	// Count counts the calls that are not terminal and that List shows to the principal.
+	Count(ctx context.Context, p tool.Principal) (call.Counts, error)
 	// Cancel asks a call to end. It returns when the call has ended, or after the time wait.
 	Cancel(ctx context.Context, p tool.Principal, id, reason string, wait time.Duration) (*call.Call, error)
 	// CancelAll cancels the calls of a run or thread and returns their ids. supersededBy is the run that replaces them, or "".
@@ -55,6 +57,8 @@ type Streams interface {
 	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error)
 	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
 	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error)
+	// WatchInbox streams the questions that the principal may see. Its frames have Inbox, or are controls.
+	WatchInbox(p tool.Principal) call.Stream
 	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
 	// BatchState returns the record of a batch and its calls as they are now.
 	BatchState(ctx context.Context, p tool.Principal, id string) (*call.Batch, *call.BatchFinished, error)

@@ -18,16 +18,16 @@ const (
 	portion   = 8 // number of calls
 )
 
-// fill appends calls to a response until it has as many as q requests or the page is full. It returns the position at which the next page
-// begins, or 0 after the last page. A full page has at least one call. A page may have fewer calls than requested, or none.
-func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) (next int64, err error) {
+// fill appends calls to a response until it has as many as q requests or the page is full. It moves q to the position at which the next page
+// begins, or to 0 after the last page. A full page has at least one call. A page may have fewer calls than requested, or none.
+func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) error {
 	p := access.From(ctx).Principal
 	size, want := 0, q.Limit
 	at := *q
 	for at.Limit = min(portion, want); ; {
 		page, err := s.engine.List(ctx, p, at)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		calls, bytes := mask.list(page)
 		if size+bytes > pageBytes {
@@ -36,7 +36,8 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 				continue
 			}
 			if size > 0 {
-				return at.After, nil
+				q.After, q.AfterExpiry = at.After, at.AfterExpiry
+				return nil
 			}
 		}
 		resp.Calls = append(resp.Calls, calls...)
@@ -46,9 +47,10 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 		size += bytes
 		want -= at.Limit // Count the calls that the principal may not see, too. Otherwise a single request could read an unlimited number of such calls.
 		if page.Next == 0 || want <= 0 || size >= pageBytes {
-			return page.Next, nil
+			q.After, q.AfterExpiry = page.Next, page.NextExpiry
+			return nil
 		}
-		at.After, at.Limit = page.Next, min(at.Limit, want)
+		at.After, at.AfterExpiry, at.Limit = page.Next, page.NextExpiry, min(at.Limit, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -48,6 +49,33 @@ func sealToken(position int64, b binding) string {
 		return ""
 	}
 	return seal(binary.AppendVarint(nil, position), b)
+}
+
+// sealPosition is like sealToken, for a list of calls. In the order of expiry, the token has the expiry too.
+func sealPosition(q *call.Query, b binding) string {
+	if q.After == 0 || !q.ExpiresFirst {
+		return sealToken(q.After, b)
+	}
+	return seal(binary.AppendVarint(binary.AppendVarint(nil, q.After), q.AfterExpiry.UnixNano()), b)
+}
+
+// openPosition sets the position of a query to that of a page token.
+func openPosition(token string, q *call.Query, b binding) (err error) {
+	if !q.ExpiresFirst || token == "" {
+		q.After, err = openToken(token, b)
+		return err
+	}
+	raw, err := open(token, b)
+	if err != nil {
+		return err
+	}
+	position, n := binary.Varint(raw)
+	expires, m := binary.Varint(raw[max(n, 0):])
+	if n <= 0 || m <= 0 || n+m != len(raw) {
+		return badToken()
+	}
+	q.After, q.AfterExpiry = position, time.Unix(0, expires)
+	return nil
 }
 
 func seal(position []byte, b binding) string {

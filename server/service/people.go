@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"strings"
+	"unicode"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -23,8 +25,7 @@ func (s *calls) WhoAmI(ctx context.Context, req *tooldv1.WhoAmIRequest) (*tooldv
 		return nil, call.InvalidField("suspension_ids", "has %d ids; want at most %d", n, maxTickets)
 	}
 	resp := &tooldv1.WhoAmIResponse{Principal: translate.FromPrincipal(&id.Principal), ExpiresAt: translate.FromTime(id.Expires), ReadOnly: id.ReadOnly()}
-	rule := access.Table()[tooldv1.CallService_ResumeTool_FullMethodName]
-	refused := rule.Permit(id, tooldv1.CallService_ResumeTool_FullMethodName)
+	refused := mayDecide(id)
 	for _, suspension := range req.GetSuspensionIds() {
 		if err := checkSuspensionID("suspension_ids", suspension); err != nil {
 			return nil, err
@@ -41,12 +42,21 @@ func (s *calls) WhoAmI(ctx context.Context, req *tooldv1.WhoAmIRequest) (*tooldv
 	return resp, nil
 }
 
+// mayDecide returns why a principal may send no decision at all, or nil.
+func mayDecide(id *access.Identity) error {
+	rule := access.Table()[tooldv1.CallService_ResumeTool_FullMethodName]
+	return rule.Permit(id, tooldv1.CallService_ResumeTool_FullMethodName)
+}
+
 // ClaimSuspension claims a suspension or releases the claim.
 func (s *calls) ClaimSuspension(ctx context.Context, req *tooldv1.ClaimSuspensionRequest) (*tooldv1.ClaimSuspensionResponse, error) {
 	if err := checkSuspensionID("suspension_id", req.GetSuspensionId()); err != nil {
 		return nil, err
 	}
-	r := call.ClaimRequest{SuspensionID: req.GetSuspensionId(), Release: req.GetRelease(), TakeOver: req.GetTakeOver()}
+	r := call.ClaimRequest{SuspensionID: req.GetSuspensionId(), Release: req.GetRelease(), TakeOver: req.GetTakeOver(), To: req.GetHandOverTo()}
+	if err := checkSubject("hand_over_to", r.To); err != nil {
+		return nil, err
+	}
 	if d := req.GetDuration(); d != nil {
 		if r.For = d.AsDuration(); d.CheckValid() != nil || r.For <= 0 {
 			return nil, call.InvalidField("duration", "must be a positive duration")
@@ -64,4 +74,14 @@ func checkSuspensionID(field, id string) error {
 		return err
 	}
 	return translate.Short(field, id, maxSuspensionID)
+}
+
+// maxSubject is the largest length of a subject in a request, in bytes.
+const maxSubject = 256
+
+func checkSubject(field, subject string) error {
+	if strings.ContainsFunc(subject, func(c rune) bool { return !unicode.IsPrint(c) }) {
+		return call.InvalidField(field, "has a character that cannot be printed")
+	}
+	return translate.Short(field, subject, maxSubject)
 }

@@ -48,6 +48,9 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if _, known := tooldv1.CallOrder_name[int32(in.GetOrder())]; !known {
 		return nil, translate.UnknownEnum("order", int32(in.GetOrder()))
 	}
+	if q.ExpiresFirst = in.GetOrder() == tooldv1.CallOrder_CALL_ORDER_EXPIRES_FIRST; q.ExpiresFirst && !slices.Equal(in.GetStatuses(), []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}) && len(in.GetStatuses()) > 0 {
+		return nil, call.InvalidField("statuses", "must be empty or SUSPENDED with the order EXPIRES_FIRST: only suspended calls expire")
+	}
 	var err error
 	if q.Limit, err = pageSize(in.GetPageSize()); err != nil {
 		return nil, err
@@ -64,6 +67,9 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	}
 	if err := recordFilters(q, in); err != nil {
 		return nil, err
+	}
+	if q.ExpiresFirst {
+		q.Statuses = []call.Status{call.Suspended}
 	}
 	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
 		return nil, err

@@ -43,18 +43,17 @@ func (s *calls) ListCalls(ctx context.Context, req *tooldv1.ListCallsRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	if q.After, err = openToken(req.GetPageToken(), bound); err != nil {
+	if err := openPosition(req.GetPageToken(), q, bound); err != nil {
 		return nil, err
 	}
 	resp := &tooldv1.ListCallsResponse{}
 	if s.onlyOf(p, q, req.GetSource()); req.GetSource() != "" && len(q.Tools) == 0 {
 		return resp, nil
 	}
-	next, err := s.fill(ctx, resp, q, mask)
-	if err != nil {
+	if err := s.fill(ctx, resp, q, mask); err != nil {
 		return nil, err
 	}
-	resp.NextPageToken = sealToken(next, bound)
+	resp.NextPageToken = sealPosition(q, bound)
 	return resp, nil
 }
 

@@ -15,15 +15,16 @@ import (
 type outgoing struct {
 	*tooldv1.Frame
 	shared *sharedFrame // nil for a frame to one watcher
+	inbox  *call.InboxChange
 }
 
 // frameFor translates a frame for a watcher.
 func frameFor(f *call.Frame) outgoing {
 	if len(f.Events) > 0 && f.Shared != nil {
 		s := sharedForm(f)
-		return outgoing{s.frame, s}
+		return outgoing{Frame: s.frame, shared: s}
 	}
-	return outgoing{Frame: translate.FromFrame(f)}
+	return outgoing{Frame: translate.FromFrame(f), inbox: f.Inbox}
 }
 
 // A sharedFrame is sent to several watchers.

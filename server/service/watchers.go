@@ -46,12 +46,6 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	}, nil
 }
 
-// AcquireStream counts a stream of an endpoint that does not stream a method, for the principal of ctx. The caller calls leave when the stream
-// ends.
-func (s *Service) AcquireStream(ctx context.Context) (leave func(), err error) {
-	return s.Calls.(*calls).watchers.acquire(access.From(ctx))
-}
-
 // unread is the number of bytes that the transport certainly accepts without waiting for the client. The real number is larger.
 const unread = 32 << 10
 
@@ -189,6 +183,9 @@ func (p *pump) withCursor(err error) error {
 
 // size estimates how many bytes a frame takes on the wire.
 func size(f *call.Frame, out outgoing) int {
+	if f.Inbox != nil {
+		return unread // a record, of a size that only its translation has
+	}
 	if f.Snapshot != nil || f.BatchFinished != nil || f.TurnStarted != nil || f.TurnMessage != nil || f.TurnFinished != nil {
 		return proto.Size(out.Frame)
 	}

@@ -162,6 +162,30 @@ func (st *state) waiting() []*row {
 	return rows
 }
 
+// Expiring returns suspended calls of a namespace in the order of their expiry.
+func (s *Store) Expiring(ctx context.Context, q call.Query) (page call.Page, err error) {
+	limit := cmp.Or(q.Limit, 50)
+	err = s.read(ctx, func(st *state) error {
+		var last *row
+		for _, r := range st.waiting() {
+			if r.key.Namespace != q.Namespace || cmp.Or(r.expires.Compare(q.AfterExpiry), cmp.Compare(r.position, q.After)) <= 0 {
+				continue
+			}
+			if len(page.Calls) == limit {
+				page.Next, page.NextExpiry = last.position, last.expires
+				break
+			}
+			c, err := r.call()
+			if err != nil {
+				return err
+			}
+			page.Calls, last = append(page.Calls, c), r
+		}
+		return nil
+	})
+	return page, err
+}
+
 // DueNamespaces returns the namespaces with suspended calls whose open suspension has expired.
 func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 	err = s.read(ctx, func(st *state) error {

@@ -49,6 +49,23 @@ func (s *Store) Counts(ctx context.Context) (map[call.Status]int, error) {
 	return counts, err
 }
 
+// CountsOf returns how many calls of a namespace have each status that is not terminal, and how many open questions have each action.
+func (s *Store) CountsOf(ctx context.Context, namespace string) (statuses map[call.Status]int, actions map[string]int, err error) {
+	statuses, actions = map[call.Status]int{}, map[string]int{}
+	err = s.read(ctx, func(st *state) error {
+		for _, r := range st.open {
+			if r.key.Namespace != namespace {
+				continue
+			}
+			if statuses[r.Status]++; r.suspension != "" {
+				actions[r.action]++
+			}
+		}
+		return nil
+	})
+	return statuses, actions, err
+}
+
 // BlockedRuns visits the blocked runs.
 func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) error {
 	var blocked []store.Run

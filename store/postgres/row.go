@@ -66,6 +66,9 @@ var queries = rows.Queries{
 	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting,
 	RunCounts: "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
 	Counts:    "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
+	CountsOf:  "SELECT status, count(*) FROM statuses WHERE namespace = $1 AND status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
+	ActionsOf: "SELECT action, count(*) FROM suspensions WHERE open AND namespace = $1 GROUP BY action",
+	Expiring:  selectExpiring,
 	Records:   selectRecords, RecordsBefore: selectRecordsBefore, OpenBatches: selectOpen,
 	DeadLetters: "SELECT namespace, count(*) FROM actions WHERE state = 'DEAD' GROUP BY namespace",
 }

@@ -45,6 +45,9 @@ func queueAnswers(b *pgx.Batch, p *group.Plan) {
 const (
 	selectDue = "SELECT " + rows.CallColumns + ` FROM (SELECT call, expires FROM suspensions WHERE open AND expires <= $1 AND namespace = $2 ORDER BY expires, call LIMIT $3 OFFSET $4) s
 		JOIN calls ON position = s.call ORDER BY s.expires, s.call`
+	selectExpiring = "SELECT " + rows.CallColumns + `, s.expires FROM (SELECT call, expires FROM suspensions
+		WHERE open AND expires IS NOT NULL AND (expires, call) > ($1, $2) AND namespace = $3 ORDER BY expires, call LIMIT $4) s
+		JOIN calls ON position = s.call ORDER BY s.expires, s.call`
 	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions WHERE open AND expires <= $1"
 	selectNextExpiry    = "SELECT min(expires) FROM suspensions WHERE open AND expires IS NOT NULL"
 )

@@ -29,9 +29,12 @@ type Queries struct {
 	Due           string // CallColumns, ordered by expiry; time, namespace, limit, offset
 	DueNamespaces string // namespace; time
 	NextExpiry    string // time of the next expiry; no parameters
+	Expiring      string // CallColumns and expiry, ordered by expiry and position; expiry and position after which to start, namespace, limit
 	Waiting       string // action, number of open suspensions, position of the oldest call; no parameters
 	RunCounts     string // status, number of calls; namespace, id
 	Counts        string // status, number of calls; no parameters
+	CountsOf      string // status, number of calls; namespace
+	ActionsOf     string // action, number of open suspensions; namespace
 	Records       string // position, key, call_id, created, crc, bytes; namespace, kind, position after which to start, limit
 	RecordsBefore string // as Records, newest first; namespace, kind, position before which to start, limit
 	OpenBatches   string // BatchColumns, ordered by namespace and id; namespace and id after which to start, limit
@@ -138,6 +141,25 @@ func (r *Reader) NextExpiry(ctx context.Context) (time.Time, error) {
 	return one(ctx, r, r.text.NextExpiry, func(row Row) time.Time { return row.Time(0) })
 }
 
+// Expiring returns suspended calls of a namespace in the order of their expiry.
+func (r *Reader) Expiring(ctx context.Context, q call.Query) (call.Page, error) {
+	q = call.Query{Namespace: q.Namespace, After: q.After, AfterExpiry: q.AfterExpiry, Limit: cmp.Or(q.Limit, 50)}
+	var finder *Finder
+	var expires []time.Time
+	err := r.db.Query(ctx, r.text.Expiring, func() { finder, expires = NewFinder(&q), nil }, func(row Row) error {
+		expires = append(expires, row.Time(8))
+		return finder.Take(ReadCall(row))
+	}, Nanos(q.AfterExpiry), q.After, q.Namespace, q.Limit+1)
+	if err != nil {
+		return call.Page{}, err
+	}
+	page := finder.Page()
+	if page.Next != 0 {
+		page.NextExpiry = expires[q.Limit-1]
+	}
+	return page, nil
+}
+
 // Waiting returns the number of open suspensions by action, over all namespaces. since is the time of the suspension of the oldest call, or
 // zero when there is none.
 func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.Time, err error) {
@@ -235,6 +257,15 @@ func (r *Reader) RunCounts(ctx context.Context, namespace, id string) (map[call.
 // Counts returns how many calls have each status that is not terminal.
 func (r *Reader) Counts(ctx context.Context) (map[call.Status]int, error) {
 	return counts[call.Status](ctx, r, r.text.Counts)
+}
+
+// CountsOf returns how many calls of a namespace have each status that is not terminal, and how many open questions have each action.
+func (r *Reader) CountsOf(ctx context.Context, namespace string) (statuses map[call.Status]int, actions map[string]int, err error) {
+	if statuses, err = counts[call.Status](ctx, r, r.text.CountsOf, namespace); err != nil {
+		return nil, nil, err
+	}
+	actions, err = counts[string](ctx, r, r.text.ActionsOf, namespace)
+	return statuses, actions, err
 }
 
 // DeadLetters returns the number of dead actions by namespace.

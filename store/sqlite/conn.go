@@ -245,7 +245,7 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 // queries contains the SQL texts for [rows.Reader].
 var queries = rows.Queries{
 	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting, RunCounts: selectRunCounts,
-	Counts: selectCounts, Records: selectRecords, RecordsBefore: selectRecordsBefore, OpenBatches: selectOpenBatches, DeadLetters: countDead,
+	Counts: selectCounts, CountsOf: selectCountsOf, ActionsOf: selectActionsOf, Expiring: selectExpiring, Records: selectRecords, RecordsBefore: selectRecordsBefore, OpenBatches: selectOpenBatches, DeadLetters: countDead,
 }
 
 // snapshotTime is how long a reader may hold a snapshot. It is short, because the write-ahead log cannot restart while a reader holds one.

@@ -46,6 +46,9 @@ func TestPlans(t *testing.T) {
 		{"by suspension", rows.SelectBySuspension, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"due", selectDue, "suspensions_expires", ""},
 		{"namespaces that have due ones", selectDueNamespaces, "suspensions_expires", sorts}, // The statement sorts only the names of the namespaces.
+		{"expiring", selectExpiring, "suspensions_expires", sorts},                           // The statement sorts only calls that expire at the same time.
+		{"actions of a namespace", selectActionsOf, "suspensions_open", ""},
+		{"counts of a namespace", selectCountsOf, "COVERING INDEX calls_status", ""},
 		{"next expiry", selectNextExpiry, "suspensions_expires", ""},
 		{"decision", rows.SelectDecision, "PRIMARY KEY (namespace=? AND id=?)", ""},
 		{"documents", selectDocuments, "sqlite_autoindex_documents_1", ""},

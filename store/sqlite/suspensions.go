@@ -15,6 +15,9 @@ const insertDecision = "INSERT INTO decisions (namespace, id, crc, decision) VAL
 const (
 	selectDue = "SELECT " + callColumns + ` FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
 		WHERE open = 1 AND expires <= ? AND suspensions.namespace = ? ORDER BY expires LIMIT ? OFFSET ?`
+	selectExpiring = "SELECT " + callColumns + `, expires FROM suspensions INDEXED BY suspensions_expires CROSS JOIN calls ON position = call
+		WHERE open = 1 AND expires >= $1 AND (expires > $1 OR call > $2) AND suspensions.namespace = $3 ORDER BY expires, call LIMIT $4`
+	selectActionsOf     = "SELECT action, count(*) FROM suspensions INDEXED BY suspensions_open WHERE open = 1 AND namespace = $1 GROUP BY action"
 	selectDueNamespaces = "SELECT DISTINCT namespace FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires <= ?"
 	selectNextExpiry    = "SELECT min(expires) FROM suspensions INDEXED BY suspensions_expires WHERE open = 1 AND expires IS NOT NULL"
 )

@@ -198,6 +198,48 @@ func testPagingStable(t *testing.T, f *fixture) {
 	}
 }
 
+// testExpiring lists the suspended calls of a namespace in the order of their expiry, page by page while calls are decided, and counts them.
+func testExpiring(t *testing.T, f *fixture) {
+	var want []string
+	for i := range 9 {
+		id := fmt.Sprint("c", i)
+		f.suspended(id, start.Add(time.Duration(10-i/2)*time.Hour)) // Two at a time expire together; then the older call comes first.
+		want = append(want, id)
+	}
+	want = []string{want[8], want[6], want[7], want[4], want[5], want[2], want[3], want[0], want[1]}
+	f.suspended("other", start.Add(time.Hour), func(c *call.Call) { c.Namespace = "other" })
+	f.create("fresh")
+	statuses, actions, err := f.CountsOf(t.Context(), "ns")
+	if err != nil || fmt.Sprint(statuses) != "map[NEW:1 SUSPENDED:9]" || fmt.Sprint(actions) != "map[approval:9]" {
+		t.Errorf("CountsOf = %v, %v, %v", statuses, actions, err)
+	}
+	if statuses, actions, err = f.CountsOf(t.Context(), "nobody"); err != nil || len(statuses)+len(actions) > 0 {
+		t.Errorf("CountsOf of an unknown namespace = %v, %v, %v", statuses, actions, err)
+	}
+	f.reopen()
+	q := call.Query{Namespace: "ns", Limit: 2}
+	var got []string
+	for {
+		page, err := f.Expiring(t.Context(), q)
+		if err != nil || len(page.Corrupt) > 0 {
+			t.Fatal(page.Corrupt, err)
+		}
+		got = append(got, ids(page.Calls)...)
+		if q.After, q.AfterExpiry = page.Next, page.NextExpiry; q.After == 0 {
+			break
+		}
+		if len(got) == 2 { // The position of the page survives the end of its last call.
+			f.step(f.get(got[1]), call.Cancelled)
+		}
+	}
+	if !same(got, want) {
+		t.Errorf("saw %v, want %v", got, want)
+	}
+	if page, err := f.Expiring(t.Context(), call.Query{Namespace: "ns", Limit: 8}); err != nil || len(page.Calls) != 8 || page.Next != 0 {
+		t.Errorf("full last page: %v, next %d, %v", ids(page.Calls), page.Next, err)
+	}
+}
+
 func testRuns(t *testing.T, f *fixture) {
 	a := f.create("a", func(c *call.Call) { c.Run.ID = "r1" })
 	b := f.create("b", func(c *call.Call) { c.Run.ID = "r1" })

@@ -77,6 +77,7 @@ func promises() []promise {
 		{"Paging", testPaging},
 		{"PagingUnderInserts", testPagingStable},
 		{"RunsAndCounts", testRuns},
+		{"Expiring", testExpiring},
 		{"EndRun", testEndRun},
 		{"Records", testRecords},
 		{"Chain", testChain},

@@ -384,7 +384,7 @@ func (VerdictAction) EnumDescriptor() ([]byte, []int) {
 
 // CallSpec is the request for one call. Namespace and caller come from authentication.
 //
-// Numbers 10 to 15 are reserved for batches and sessions.
+// Numbers 11 to 15 are reserved.
 type CallSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The tool's id or one of its aliases, compared byte by byte. Required.
@@ -414,7 +414,10 @@ type CallSpec struct {
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
 	// The call_id of the call that this one repeats. That call must have the same caller and tool, and must have ended as FAILED or
 	// CANCELLED. Otherwise the request is refused with RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has a different idempotency key.
-	RetryOf       string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	RetryOf string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
+	// Why the model made the call, in the model's words, for the people who are asked: at most 4 KiB. It is stored and shown, and changes
+	// nothing. It is not part of the digest, and not compared when the call_id is sent again.
+	ModelReason   string `protobuf:"bytes,10,opt,name=model_reason,json=modelReason,proto3" json:"model_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -508,6 +511,13 @@ func (x *CallSpec) GetLingerNever() bool {
 func (x *CallSpec) GetRetryOf() string {
 	if x != nil {
 		return x.RetryOf
+	}
+	return ""
+}
+
+func (x *CallSpec) GetModelReason() string {
+	if x != nil {
+		return x.ModelReason
 	}
 	return ""
 }
@@ -915,7 +925,9 @@ type Verdict struct {
 	// True if a stronger verdict won, or an earlier one of the same action.
 	Overruled bool `protobuf:"varint,4,opt,name=overruled,proto3" json:"overruled,omitempty"`
 	// True if the gate had an answer for exactly these arguments.
-	Answered      bool `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	Answered bool `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
+	// The name of the rule that decided; empty if no rule did or the gate has no rules.
+	Rule          string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -983,6 +995,13 @@ func (x *Verdict) GetAnswered() bool {
 		return x.Answered
 	}
 	return false
+}
+
+func (x *Verdict) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
 }
 
 // Attempt is one execution of a call's tool, from intent to result.
@@ -1335,6 +1354,8 @@ type Call struct {
 	// True while the journal does not have the call yet. A crash may then lose the call, and the same call_id runs it again. A SYNC call is
 	// stored before its first event is published and before its tool starts.
 	NotStored bool `protobuf:"varint,34,opt,name=not_stored,json=notStored,proto3" json:"not_stored,omitempty"`
+	// The value that the client sent.
+	ModelReason string `protobuf:"bytes,35,opt,name=model_reason,json=modelReason,proto3" json:"model_reason,omitempty"`
 	// The batch that the call belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// The position in the batch, counted from 1.
@@ -1611,6 +1632,13 @@ func (x *Call) GetNotStored() bool {
 	return false
 }
 
+func (x *Call) GetModelReason() string {
+	if x != nil {
+		return x.ModelReason
+	}
+	return ""
+}
+
 func (x *Call) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
@@ -1840,7 +1868,7 @@ var File_toold_v1_call_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_proto_rawDesc = "" +
 	"\n" +
-	"\x13toold/v1/call.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/isolation.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\xbb\x02\n" +
+	"\x13toold/v1/call.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/isolation.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\"\xde\x02\n" +
 	"\bCallSpec\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1c\n" +
 	"\targuments\x18\x02 \x01(\tR\targuments\x12\x17\n" +
@@ -1850,7 +1878,9 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\btimeouts\x18\x06 \x01(\v2\x12.toold.v1.TimeoutsR\btimeouts\x121\n" +
 	"\x06linger\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06linger\x12!\n" +
 	"\flinger_never\x18\b \x01(\bR\vlingerNever\x12\x19\n" +
-	"\bretry_of\x18\t \x01(\tR\aretryOf\"\xe2\x03\n" +
+	"\bretry_of\x18\t \x01(\tR\aretryOf\x12!\n" +
+	"\fmodel_reason\x18\n" +
+	" \x01(\tR\vmodelReason\"\xe2\x03\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12%\n" +
@@ -1884,13 +1914,15 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\aexclude\x18\x02 \x03(\tR\aexclude\"p\n" +
 	"\bTimeouts\x12/\n" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
-	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\xa0\x01\n" +
+	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\xb4\x01\n" +
 	"\aVerdict\x12\x12\n" +
 	"\x04gate\x18\x01 \x01(\tR\x04gate\x12/\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x17.toold.v1.VerdictActionR\x06action\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1c\n" +
 	"\toverruled\x18\x04 \x01(\bR\toverruled\x12\x1a\n" +
-	"\banswered\x18\x05 \x01(\bR\banswered\"\x95\x02\n" +
+	"\banswered\x18\x05 \x01(\bR\banswered\x12\x12\n" +
+	"\x04rule\x18\n" +
+	" \x01(\tR\x04rule\"\x95\x02\n" +
 	"\aAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x129\n" +
@@ -1911,7 +1943,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\"i\n" +
 	"\x05Purge\x120\n" +
 	"\tpurged_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\bpurgedBy\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xe1\v\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x84\f\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -1957,7 +1989,8 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\bleft_out\x18  \x03(\tR\aleftOut\x12%\n" +
 	"\x05purge\x18! \x01(\v2\x0f.toold.v1.PurgeR\x05purge\x12\x1d\n" +
 	"\n" +
-	"not_stored\x18\" \x01(\bR\tnotStored\x12\x19\n" +
+	"not_stored\x18\" \x01(\bR\tnotStored\x12!\n" +
+	"\fmodel_reason\x18# \x01(\tR\vmodelReason\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xca\x02\n" +
 	"\n" +

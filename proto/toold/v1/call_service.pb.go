@@ -25,6 +25,66 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Settlement says why a question no longer waits.
+type Settlement int32
+
+const (
+	Settlement_SETTLEMENT_UNSPECIFIED Settlement = 0
+	// A decision was committed.
+	Settlement_SETTLEMENT_DECIDED Settlement = 1
+	// Nobody answered in time. If the ticket has a default result, that is the answer.
+	Settlement_SETTLEMENT_EXPIRED Settlement = 2
+	// The call was cancelled.
+	Settlement_SETTLEMENT_CANCELLED Settlement = 3
+	// The record of the call was trimmed or is damaged, or the principal may no longer see it.
+	Settlement_SETTLEMENT_HIDDEN Settlement = 4
+)
+
+// Enum value maps for Settlement.
+var (
+	Settlement_name = map[int32]string{
+		0: "SETTLEMENT_UNSPECIFIED",
+		1: "SETTLEMENT_DECIDED",
+		2: "SETTLEMENT_EXPIRED",
+		3: "SETTLEMENT_CANCELLED",
+		4: "SETTLEMENT_HIDDEN",
+	}
+	Settlement_value = map[string]int32{
+		"SETTLEMENT_UNSPECIFIED": 0,
+		"SETTLEMENT_DECIDED":     1,
+		"SETTLEMENT_EXPIRED":     2,
+		"SETTLEMENT_CANCELLED":   3,
+		"SETTLEMENT_HIDDEN":      4,
+	}
+)
+
+func (x Settlement) Enum() *Settlement {
+	p := new(Settlement)
+	*p = x
+	return p
+}
+
+func (x Settlement) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Settlement) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_call_service_proto_enumTypes[0].Descriptor()
+}
+
+func (Settlement) Type() protoreflect.EnumType {
+	return &file_toold_v1_call_service_proto_enumTypes[0]
+}
+
+func (x Settlement) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Settlement.Descriptor instead.
+func (Settlement) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{0}
+}
+
 // CallOrder is the order of a list.
 type CallOrder int32
 
@@ -33,6 +93,8 @@ const (
 	CallOrder_CALL_ORDER_UNSPECIFIED  CallOrder = 0
 	CallOrder_CALL_ORDER_NEWEST_FIRST CallOrder = 1
 	CallOrder_CALL_ORDER_OLDEST_FIRST CallOrder = 2
+	// The calls whose open question expires first. Implies the status SUSPENDED; any other status is INVALID_ARGUMENT.
+	CallOrder_CALL_ORDER_EXPIRES_FIRST CallOrder = 3
 )
 
 // Enum value maps for CallOrder.
@@ -41,11 +103,13 @@ var (
 		0: "CALL_ORDER_UNSPECIFIED",
 		1: "CALL_ORDER_NEWEST_FIRST",
 		2: "CALL_ORDER_OLDEST_FIRST",
+		3: "CALL_ORDER_EXPIRES_FIRST",
 	}
 	CallOrder_value = map[string]int32{
-		"CALL_ORDER_UNSPECIFIED":  0,
-		"CALL_ORDER_NEWEST_FIRST": 1,
-		"CALL_ORDER_OLDEST_FIRST": 2,
+		"CALL_ORDER_UNSPECIFIED":   0,
+		"CALL_ORDER_NEWEST_FIRST":  1,
+		"CALL_ORDER_OLDEST_FIRST":  2,
+		"CALL_ORDER_EXPIRES_FIRST": 3,
 	}
 )
 
@@ -60,11 +124,11 @@ func (x CallOrder) String() string {
 }
 
 func (CallOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_toold_v1_call_service_proto_enumTypes[0].Descriptor()
+	return file_toold_v1_call_service_proto_enumTypes[1].Descriptor()
 }
 
 func (CallOrder) Type() protoreflect.EnumType {
-	return &file_toold_v1_call_service_proto_enumTypes[0]
+	return &file_toold_v1_call_service_proto_enumTypes[1]
 }
 
 func (x CallOrder) Number() protoreflect.EnumNumber {
@@ -73,7 +137,7 @@ func (x CallOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CallOrder.Descriptor instead.
 func (CallOrder) EnumDescriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{0}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{1}
 }
 
 // ExecuteToolRequest starts a call or attaches to it.
@@ -776,7 +840,11 @@ type ClaimSuspensionRequest struct {
 	// Ends the principal's own claim. If there is none, nothing changes.
 	Release bool `protobuf:"varint,3,opt,name=release,proto3" json:"release,omitempty"`
 	// Replaces the claim of another principal. Needs ROLE_OPERATOR.
-	TakeOver      bool `protobuf:"varint,4,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
+	TakeOver bool `protobuf:"varint,4,opt,name=take_over,json=takeOver,proto3" json:"take_over,omitempty"`
+	// Makes the claim in the name of this subject, who then sees that the question waits for them. Replaces the principal's own claim; with
+	// take_over also that of another principal. Whether the subject exists and may answer is not checked, because toold does not know every
+	// subject. At most 256 bytes. An absent duration then means one hour.
+	HandOverTo    string `protobuf:"bytes,5,opt,name=hand_over_to,json=handOverTo,proto3" json:"hand_over_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,6 +905,13 @@ func (x *ClaimSuspensionRequest) GetTakeOver() bool {
 		return x.TakeOver
 	}
 	return false
+}
+
+func (x *ClaimSuspensionRequest) GetHandOverTo() string {
+	if x != nil {
+		return x.HandOverTo
+	}
+	return ""
 }
 
 // ClaimSuspensionResponse contains the claim.
@@ -1005,6 +1080,585 @@ func (x *WhoAmIResponse) GetTickets() []*TicketRights {
 	return nil
 }
 
+// WatchInboxRequest says what to send of each question.
+type WatchInboxRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Paths of fields of Call to return in InboxQuestion.call; absent returns all.
+	ReadMask      *fieldmaskpb.FieldMask `protobuf:"bytes,1,opt,name=read_mask,json=readMask,proto3" json:"read_mask,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchInboxRequest) Reset() {
+	*x = WatchInboxRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchInboxRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchInboxRequest) ProtoMessage() {}
+
+func (x *WatchInboxRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchInboxRequest.ProtoReflect.Descriptor instead.
+func (*WatchInboxRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *WatchInboxRequest) GetReadMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.ReadMask
+	}
+	return nil
+}
+
+// WatchInboxResponse is one change of the inbox.
+type WatchInboxResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always set. Ignore a kind that you do not know.
+	//
+	// Types that are valid to be assigned to Change:
+	//
+	//	*WatchInboxResponse_Waiting
+	//	*WatchInboxResponse_Settled
+	//	*WatchInboxResponse_CaughtUp
+	//	*WatchInboxResponse_Heartbeat
+	//	*WatchInboxResponse_Closing
+	Change        isWatchInboxResponse_Change `protobuf_oneof:"change"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchInboxResponse) Reset() {
+	*x = WatchInboxResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchInboxResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchInboxResponse) ProtoMessage() {}
+
+func (x *WatchInboxResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchInboxResponse.ProtoReflect.Descriptor instead.
+func (*WatchInboxResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WatchInboxResponse) GetChange() isWatchInboxResponse_Change {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *WatchInboxResponse) GetWaiting() *InboxQuestion {
+	if x != nil {
+		if x, ok := x.Change.(*WatchInboxResponse_Waiting); ok {
+			return x.Waiting
+		}
+	}
+	return nil
+}
+
+func (x *WatchInboxResponse) GetSettled() *SettledQuestion {
+	if x != nil {
+		if x, ok := x.Change.(*WatchInboxResponse_Settled); ok {
+			return x.Settled
+		}
+	}
+	return nil
+}
+
+func (x *WatchInboxResponse) GetCaughtUp() *InboxCaughtUp {
+	if x != nil {
+		if x, ok := x.Change.(*WatchInboxResponse_CaughtUp); ok {
+			return x.CaughtUp
+		}
+	}
+	return nil
+}
+
+func (x *WatchInboxResponse) GetHeartbeat() *Heartbeat {
+	if x != nil {
+		if x, ok := x.Change.(*WatchInboxResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *WatchInboxResponse) GetClosing() *Closing {
+	if x != nil {
+		if x, ok := x.Change.(*WatchInboxResponse_Closing); ok {
+			return x.Closing
+		}
+	}
+	return nil
+}
+
+type isWatchInboxResponse_Change interface {
+	isWatchInboxResponse_Change()
+}
+
+type WatchInboxResponse_Waiting struct {
+	// A question waits: a new one, or one with other votes or another claim.
+	Waiting *InboxQuestion `protobuf:"bytes,1,opt,name=waiting,proto3,oneof"`
+}
+
+type WatchInboxResponse_Settled struct {
+	// A question of the stream no longer waits.
+	Settled *SettledQuestion `protobuf:"bytes,2,opt,name=settled,proto3,oneof"`
+}
+
+type WatchInboxResponse_CaughtUp struct {
+	// All questions that waited at the beginning were sent.
+	CaughtUp *InboxCaughtUp `protobuf:"bytes,3,opt,name=caught_up,json=caughtUp,proto3,oneof"`
+}
+
+type WatchInboxResponse_Heartbeat struct {
+	// Sent when the stream was idle for a while.
+	Heartbeat *Heartbeat `protobuf:"bytes,4,opt,name=heartbeat,proto3,oneof"`
+}
+
+type WatchInboxResponse_Closing struct {
+	// The last message: the daemon or the deadline ends the stream. Connect again.
+	Closing *Closing `protobuf:"bytes,5,opt,name=closing,proto3,oneof"`
+}
+
+func (*WatchInboxResponse_Waiting) isWatchInboxResponse_Change() {}
+
+func (*WatchInboxResponse_Settled) isWatchInboxResponse_Change() {}
+
+func (*WatchInboxResponse_CaughtUp) isWatchInboxResponse_Change() {}
+
+func (*WatchInboxResponse_Heartbeat) isWatchInboxResponse_Change() {}
+
+func (*WatchInboxResponse_Closing) isWatchInboxResponse_Change() {}
+
+// InboxQuestion is a call with an open question.
+type InboxQuestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The fields that the request selected.
+	Call *Call `protobuf:"bytes,1,opt,name=call,proto3" json:"call,omitempty"`
+	// What the principal may do with the question. It also has the ids of the call and of the suspension.
+	Rights        *TicketRights `protobuf:"bytes,2,opt,name=rights,proto3" json:"rights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxQuestion) Reset() {
+	*x = InboxQuestion{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxQuestion) ProtoMessage() {}
+
+func (x *InboxQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxQuestion.ProtoReflect.Descriptor instead.
+func (*InboxQuestion) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InboxQuestion) GetCall() *Call {
+	if x != nil {
+		return x.Call
+	}
+	return nil
+}
+
+func (x *InboxQuestion) GetRights() *TicketRights {
+	if x != nil {
+		return x.Rights
+	}
+	return nil
+}
+
+// SettledQuestion is a question that no longer waits.
+type SettledQuestion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// The suspension.
+	SuspensionId string `protobuf:"bytes,2,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// Never unspecified.
+	Settlement Settlement `protobuf:"varint,3,opt,name=settlement,proto3,enum=toold.v1.Settlement" json:"settlement,omitempty"`
+	// With DECIDED: who decided what, when and why; without arguments and results.
+	Decision *Decision `protobuf:"bytes,4,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The status of the call now. Unspecified with HIDDEN.
+	Status        CallStatus `protobuf:"varint,5,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettledQuestion) Reset() {
+	*x = SettledQuestion{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettledQuestion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettledQuestion) ProtoMessage() {}
+
+func (x *SettledQuestion) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettledQuestion.ProtoReflect.Descriptor instead.
+func (*SettledQuestion) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SettledQuestion) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *SettledQuestion) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *SettledQuestion) GetSettlement() Settlement {
+	if x != nil {
+		return x.Settlement
+	}
+	return Settlement_SETTLEMENT_UNSPECIFIED
+}
+
+func (x *SettledQuestion) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *SettledQuestion) GetStatus() CallStatus {
+	if x != nil {
+		return x.Status
+	}
+	return CallStatus_CALL_STATUS_UNSPECIFIED
+}
+
+// InboxCaughtUp ends the list of the questions that wait.
+type InboxCaughtUp struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// More questions wait than the stream sends. It sends the others when fewer wait.
+	More          bool `protobuf:"varint,1,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InboxCaughtUp) Reset() {
+	*x = InboxCaughtUp{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InboxCaughtUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InboxCaughtUp) ProtoMessage() {}
+
+func (x *InboxCaughtUp) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InboxCaughtUp.ProtoReflect.Descriptor instead.
+func (*InboxCaughtUp) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *InboxCaughtUp) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// CountCallsRequest has no fields.
+type CountCallsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountCallsRequest) Reset() {
+	*x = CountCallsRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountCallsRequest) ProtoMessage() {}
+
+func (x *CountCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountCallsRequest.ProtoReflect.Descriptor instead.
+func (*CountCallsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+}
+
+// CountCallsResponse counts calls.
+type CountCallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry for each status that is not terminal and that a call has, in the order of CallStatus. Read-only calls of the last 50 ms may be
+	// missing.
+	Statuses []*StatusCount `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
+	// One entry for each action of an open question, sorted by action.
+	Actions []*ActionCount `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
+	// The counts are too small: the principal is neither viewer nor operator, and of one status more than 1,000 calls were looked at.
+	AtLeast       bool `protobuf:"varint,3,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountCallsResponse) Reset() {
+	*x = CountCallsResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountCallsResponse) ProtoMessage() {}
+
+func (x *CountCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountCallsResponse.ProtoReflect.Descriptor instead.
+func (*CountCallsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CountCallsResponse) GetStatuses() []*StatusCount {
+	if x != nil {
+		return x.Statuses
+	}
+	return nil
+}
+
+func (x *CountCallsResponse) GetActions() []*ActionCount {
+	if x != nil {
+		return x.Actions
+	}
+	return nil
+}
+
+func (x *CountCallsResponse) GetAtLeast() bool {
+	if x != nil {
+		return x.AtLeast
+	}
+	return false
+}
+
+// StatusCount is the number of calls with a status.
+type StatusCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Never unspecified.
+	Status CallStatus `protobuf:"varint,1,opt,name=status,proto3,enum=toold.v1.CallStatus" json:"status,omitempty"`
+	// Above 0.
+	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StatusCount) Reset() {
+	*x = StatusCount{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StatusCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StatusCount) ProtoMessage() {}
+
+func (x *StatusCount) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StatusCount.ProtoReflect.Descriptor instead.
+func (*StatusCount) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *StatusCount) GetStatus() CallStatus {
+	if x != nil {
+		return x.Status
+	}
+	return CallStatus_CALL_STATUS_UNSPECIFIED
+}
+
+func (x *StatusCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+// ActionCount is the number of open questions with an action.
+type ActionCount struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Suspension.action.
+	Action string `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
+	// Above 0.
+	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ActionCount) Reset() {
+	*x = ActionCount{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ActionCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ActionCount) ProtoMessage() {}
+
+func (x *ActionCount) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ActionCount.ProtoReflect.Descriptor instead.
+func (*ActionCount) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ActionCount) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *ActionCount) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 // WatchCallsRequest says which calls to watch, and from where.
 type WatchCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1034,7 +1688,7 @@ type WatchCallsRequest struct {
 
 func (x *WatchCallsRequest) Reset() {
 	*x = WatchCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1700,7 @@ func (x *WatchCallsRequest) String() string {
 func (*WatchCallsRequest) ProtoMessage() {}
 
 func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[16]
+	mi := &file_toold_v1_call_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1713,7 @@ func (x *WatchCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsRequest.ProtoReflect.Descriptor instead.
 func (*WatchCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchCallsRequest) GetSelector() isWatchCallsRequest_Selector {
@@ -1185,7 +1839,7 @@ type WatchCallsResponse struct {
 
 func (x *WatchCallsResponse) Reset() {
 	*x = WatchCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1197,7 +1851,7 @@ func (x *WatchCallsResponse) String() string {
 func (*WatchCallsResponse) ProtoMessage() {}
 
 func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[17]
+	mi := &file_toold_v1_call_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1210,7 +1864,7 @@ func (x *WatchCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCallsResponse.ProtoReflect.Descriptor instead.
 func (*WatchCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WatchCallsResponse) GetFrame() *Frame {
@@ -1233,7 +1887,7 @@ type GetCallRequest struct {
 
 func (x *GetCallRequest) Reset() {
 	*x = GetCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1899,7 @@ func (x *GetCallRequest) String() string {
 func (*GetCallRequest) ProtoMessage() {}
 
 func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[18]
+	mi := &file_toold_v1_call_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1912,7 @@ func (x *GetCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallRequest.ProtoReflect.Descriptor instead.
 func (*GetCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetCallRequest) GetCallId() string {
@@ -1288,7 +1942,7 @@ type GetCallResponse struct {
 
 func (x *GetCallResponse) Reset() {
 	*x = GetCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1300,7 +1954,7 @@ func (x *GetCallResponse) String() string {
 func (*GetCallResponse) ProtoMessage() {}
 
 func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[19]
+	mi := &file_toold_v1_call_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1313,7 +1967,7 @@ func (x *GetCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCallResponse.ProtoReflect.Descriptor instead.
 func (*GetCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetCallResponse) GetCall() *Call {
@@ -1382,7 +2036,7 @@ type ListCallsRequest struct {
 
 func (x *ListCallsRequest) Reset() {
 	*x = ListCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +2048,7 @@ func (x *ListCallsRequest) String() string {
 func (*ListCallsRequest) ProtoMessage() {}
 
 func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[20]
+	mi := &file_toold_v1_call_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +2061,7 @@ func (x *ListCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsRequest.ProtoReflect.Descriptor instead.
 func (*ListCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListCallsRequest) GetStatuses() []CallStatus {
@@ -1558,7 +2212,7 @@ type ListCallsResponse struct {
 
 func (x *ListCallsResponse) Reset() {
 	*x = ListCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +2224,7 @@ func (x *ListCallsResponse) String() string {
 func (*ListCallsResponse) ProtoMessage() {}
 
 func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[21]
+	mi := &file_toold_v1_call_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +2237,7 @@ func (x *ListCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCallsResponse.ProtoReflect.Descriptor instead.
 func (*ListCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListCallsResponse) GetCalls() []*Call {
@@ -1622,7 +2276,7 @@ type CancelCallRequest struct {
 
 func (x *CancelCallRequest) Reset() {
 	*x = CancelCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +2288,7 @@ func (x *CancelCallRequest) String() string {
 func (*CancelCallRequest) ProtoMessage() {}
 
 func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[22]
+	mi := &file_toold_v1_call_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +2301,7 @@ func (x *CancelCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CancelCallRequest) GetCallId() string {
@@ -1685,7 +2339,7 @@ type CancelCallResponse struct {
 
 func (x *CancelCallResponse) Reset() {
 	*x = CancelCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1697,7 +2351,7 @@ func (x *CancelCallResponse) String() string {
 func (*CancelCallResponse) ProtoMessage() {}
 
 func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[23]
+	mi := &file_toold_v1_call_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1710,7 +2364,7 @@ func (x *CancelCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CancelCallResponse) GetCall() *Call {
@@ -1748,7 +2402,7 @@ type CancelCallsRequest struct {
 
 func (x *CancelCallsRequest) Reset() {
 	*x = CancelCallsRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +2414,7 @@ func (x *CancelCallsRequest) String() string {
 func (*CancelCallsRequest) ProtoMessage() {}
 
 func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[24]
+	mi := &file_toold_v1_call_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2427,7 @@ func (x *CancelCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsRequest.ProtoReflect.Descriptor instead.
 func (*CancelCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CancelCallsRequest) GetSelector() isCancelCallsRequest_Selector {
@@ -1860,7 +2514,7 @@ type CancelCallsResponse struct {
 
 func (x *CancelCallsResponse) Reset() {
 	*x = CancelCallsResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1872,7 +2526,7 @@ func (x *CancelCallsResponse) String() string {
 func (*CancelCallsResponse) ProtoMessage() {}
 
 func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[25]
+	mi := &file_toold_v1_call_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1885,7 +2539,7 @@ func (x *CancelCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelCallsResponse.ProtoReflect.Descriptor instead.
 func (*CancelCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CancelCallsResponse) GetCallIds() []string {
@@ -1906,7 +2560,7 @@ type DescribeCallRequest struct {
 
 func (x *DescribeCallRequest) Reset() {
 	*x = DescribeCallRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1918,7 +2572,7 @@ func (x *DescribeCallRequest) String() string {
 func (*DescribeCallRequest) ProtoMessage() {}
 
 func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[26]
+	mi := &file_toold_v1_call_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1931,7 +2585,7 @@ func (x *DescribeCallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallRequest.ProtoReflect.Descriptor instead.
 func (*DescribeCallRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{26}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DescribeCallRequest) GetSpec() *CallSpec {
@@ -1970,7 +2624,7 @@ type DescribeCallResponse struct {
 
 func (x *DescribeCallResponse) Reset() {
 	*x = DescribeCallResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1982,7 +2636,7 @@ func (x *DescribeCallResponse) String() string {
 func (*DescribeCallResponse) ProtoMessage() {}
 
 func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[27]
+	mi := &file_toold_v1_call_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1995,7 +2649,7 @@ func (x *DescribeCallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeCallResponse.ProtoReflect.Descriptor instead.
 func (*DescribeCallResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{27}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DescribeCallResponse) GetValid() bool {
@@ -2079,7 +2733,7 @@ type GetRunRequest struct {
 
 func (x *GetRunRequest) Reset() {
 	*x = GetRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2745,7 @@ func (x *GetRunRequest) String() string {
 func (*GetRunRequest) ProtoMessage() {}
 
 func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[28]
+	mi := &file_toold_v1_call_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2758,7 @@ func (x *GetRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunRequest.ProtoReflect.Descriptor instead.
 func (*GetRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{28}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetRunRequest) GetRunId() string {
@@ -2125,7 +2779,7 @@ type GetRunResponse struct {
 
 func (x *GetRunResponse) Reset() {
 	*x = GetRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2791,7 @@ func (x *GetRunResponse) String() string {
 func (*GetRunResponse) ProtoMessage() {}
 
 func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[29]
+	mi := &file_toold_v1_call_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2804,7 @@ func (x *GetRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRunResponse.ProtoReflect.Descriptor instead.
 func (*GetRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{29}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetRunResponse) GetRun() *RunSummary {
@@ -2175,7 +2829,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2841,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[30]
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2854,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{30}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -2237,7 +2891,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2903,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[31]
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2916,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{31}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -2294,7 +2948,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2306,7 +2960,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[32]
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2319,7 +2973,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{32}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -2356,7 +3010,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2368,7 +3022,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[33]
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2381,7 +3035,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{33}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -2409,7 +3063,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2421,7 +3075,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[34]
+	mi := &file_toold_v1_call_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2434,7 +3088,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{34}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -2455,7 +3109,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[35]
+	mi := &file_toold_v1_call_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +3121,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[35]
+	mi := &file_toold_v1_call_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +3134,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{35}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -2509,7 +3163,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[36]
+	mi := &file_toold_v1_call_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2521,7 +3175,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[36]
+	mi := &file_toold_v1_call_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2534,7 +3188,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{36}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -2598,7 +3252,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[37]
+	mi := &file_toold_v1_call_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2610,7 +3264,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[37]
+	mi := &file_toold_v1_call_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2623,7 +3277,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{37}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -2645,7 +3299,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[38]
+	mi := &file_toold_v1_call_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2657,7 +3311,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[38]
+	mi := &file_toold_v1_call_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2670,7 +3324,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{38}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SessionRequest) GetItems() []*SessionItem {
@@ -2704,7 +3358,7 @@ type SessionItem struct {
 
 func (x *SessionItem) Reset() {
 	*x = SessionItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	mi := &file_toold_v1_call_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +3370,7 @@ func (x *SessionItem) String() string {
 func (*SessionItem) ProtoMessage() {}
 
 func (x *SessionItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	mi := &file_toold_v1_call_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +3383,7 @@ func (x *SessionItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionItem.ProtoReflect.Descriptor instead.
 func (*SessionItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{39}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SessionItem) GetCorrelationId() string {
@@ -2872,7 +3526,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	mi := &file_toold_v1_call_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +3538,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	mi := &file_toold_v1_call_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +3551,7 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{40}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{49}
 }
 
 // SessionResponse is one message of the daemon with the answers of one or more items.
@@ -2911,7 +3565,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	mi := &file_toold_v1_call_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2923,7 +3577,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	mi := &file_toold_v1_call_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2936,7 +3590,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{41}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SessionResponse) GetAnswers() []*SessionAnswer {
@@ -2966,7 +3620,7 @@ type SessionAnswer struct {
 
 func (x *SessionAnswer) Reset() {
 	*x = SessionAnswer{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	mi := &file_toold_v1_call_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2978,7 +3632,7 @@ func (x *SessionAnswer) String() string {
 func (*SessionAnswer) ProtoMessage() {}
 
 func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	mi := &file_toold_v1_call_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2991,7 +3645,7 @@ func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAnswer.ProtoReflect.Descriptor instead.
 func (*SessionAnswer) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{42}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SessionAnswer) GetCorrelationId() string {
@@ -3072,12 +3726,14 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x06cursor\x18\x04 \x01(\tR\x06cursor\x12*\n" +
 	"\x11wait_for_decision\x18\x05 \x01(\bR\x0fwaitForDecision\";\n" +
 	"\x12ResumeToolResponse\x12%\n" +
-	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xab\x01\n" +
+	"\x05frame\x18\x01 \x01(\v2\x0f.toold.v1.FrameR\x05frame\"\xcd\x01\n" +
 	"\x16ClaimSuspensionRequest\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x18\n" +
 	"\arelease\x18\x03 \x01(\bR\arelease\x12\x1b\n" +
-	"\ttake_over\x18\x04 \x01(\bR\btakeOver\"@\n" +
+	"\ttake_over\x18\x04 \x01(\bR\btakeOver\x12 \n" +
+	"\fhand_over_to\x18\x05 \x01(\tR\n" +
+	"handOverTo\"@\n" +
 	"\x17ClaimSuspensionResponse\x12%\n" +
 	"\x05claim\x18\x01 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\"6\n" +
 	"\rWhoAmIRequest\x12%\n" +
@@ -3087,7 +3743,40 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1b\n" +
 	"\tread_only\x18\x03 \x01(\bR\breadOnly\x120\n" +
-	"\atickets\x18\x04 \x03(\v2\x16.toold.v1.TicketRightsR\atickets\"\x9e\x02\n" +
+	"\atickets\x18\x04 \x03(\v2\x16.toold.v1.TicketRightsR\atickets\"L\n" +
+	"\x11WatchInboxRequest\x127\n" +
+	"\tread_mask\x18\x01 \x01(\v2\x1a.google.protobuf.FieldMaskR\breadMask\"\xa6\x02\n" +
+	"\x12WatchInboxResponse\x123\n" +
+	"\awaiting\x18\x01 \x01(\v2\x17.toold.v1.InboxQuestionH\x00R\awaiting\x125\n" +
+	"\asettled\x18\x02 \x01(\v2\x19.toold.v1.SettledQuestionH\x00R\asettled\x126\n" +
+	"\tcaught_up\x18\x03 \x01(\v2\x17.toold.v1.InboxCaughtUpH\x00R\bcaughtUp\x123\n" +
+	"\theartbeat\x18\x04 \x01(\v2\x13.toold.v1.HeartbeatH\x00R\theartbeat\x12-\n" +
+	"\aclosing\x18\x05 \x01(\v2\x11.toold.v1.ClosingH\x00R\aclosingB\b\n" +
+	"\x06change\"c\n" +
+	"\rInboxQuestion\x12\"\n" +
+	"\x04call\x18\x01 \x01(\v2\x0e.toold.v1.CallR\x04call\x12.\n" +
+	"\x06rights\x18\x02 \x01(\v2\x16.toold.v1.TicketRightsR\x06rights\"\xe3\x01\n" +
+	"\x0fSettledQuestion\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12#\n" +
+	"\rsuspension_id\x18\x02 \x01(\tR\fsuspensionId\x124\n" +
+	"\n" +
+	"settlement\x18\x03 \x01(\x0e2\x14.toold.v1.SettlementR\n" +
+	"settlement\x12.\n" +
+	"\bdecision\x18\x04 \x01(\v2\x12.toold.v1.DecisionR\bdecision\x12,\n" +
+	"\x06status\x18\x05 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\"#\n" +
+	"\rInboxCaughtUp\x12\x12\n" +
+	"\x04more\x18\x01 \x01(\bR\x04more\"\x13\n" +
+	"\x11CountCallsRequest\"\x93\x01\n" +
+	"\x12CountCallsResponse\x121\n" +
+	"\bstatuses\x18\x01 \x03(\v2\x15.toold.v1.StatusCountR\bstatuses\x12/\n" +
+	"\aactions\x18\x02 \x03(\v2\x15.toold.v1.ActionCountR\aactions\x12\x19\n" +
+	"\bat_least\x18\x03 \x01(\bR\aatLeast\"Q\n" +
+	"\vStatusCount\x12,\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\";\n" +
+	"\vActionCount\x12\x16\n" +
+	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\x9e\x02\n" +
 	"\x11WatchCallsRequest\x12\x19\n" +
 	"\acall_id\x18\x01 \x01(\tH\x00R\x06callId\x12\x17\n" +
 	"\x06run_id\x18\x02 \x01(\tH\x00R\x05runId\x12\x1d\n" +
@@ -3223,11 +3912,19 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x05frame\x18\x02 \x01(\v2\x0f.toold.v1.FrameR\x05frame\x12:\n" +
 	"\tcancelled\x18\x03 \x01(\v2\x1c.toold.v1.CancelCallResponseR\tcancelled\x12\x10\n" +
 	"\x03end\x18\x04 \x01(\bR\x03end\x12(\n" +
-	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusR\x05error*a\n" +
+	"\x05error\x18\x05 \x01(\v2\x12.google.rpc.StatusR\x05error*\x89\x01\n" +
+	"\n" +
+	"Settlement\x12\x1a\n" +
+	"\x16SETTLEMENT_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SETTLEMENT_DECIDED\x10\x01\x12\x16\n" +
+	"\x12SETTLEMENT_EXPIRED\x10\x02\x12\x18\n" +
+	"\x14SETTLEMENT_CANCELLED\x10\x03\x12\x15\n" +
+	"\x11SETTLEMENT_HIDDEN\x10\x04*\x7f\n" +
 	"\tCallOrder\x12\x1a\n" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
-	"\x17CALL_ORDER_OLDEST_FIRST\x10\x022\xd4\f\n" +
+	"\x17CALL_ORDER_OLDEST_FIRST\x10\x02\x12\x1c\n" +
+	"\x18CALL_ORDER_EXPIRES_FIRST\x10\x032\xe8\r\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
@@ -3238,6 +3935,10 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"ResumeTool\x12\x1b.toold.v1.ResumeToolRequest\x1a\x1c.toold.v1.ResumeToolResponse0\x01\x12V\n" +
 	"\x0fClaimSuspension\x12 .toold.v1.ClaimSuspensionRequest\x1a!.toold.v1.ClaimSuspensionResponse\x12;\n" +
 	"\x06WhoAmI\x12\x17.toold.v1.WhoAmIRequest\x1a\x18.toold.v1.WhoAmIResponse\x12I\n" +
+	"\n" +
+	"WatchInbox\x12\x1b.toold.v1.WatchInboxRequest\x1a\x1c.toold.v1.WatchInboxResponse0\x01\x12G\n" +
+	"\n" +
+	"CountCalls\x12\x1b.toold.v1.CountCallsRequest\x1a\x1c.toold.v1.CountCallsResponse\x12I\n" +
 	"\n" +
 	"WatchCalls\x12\x1b.toold.v1.WatchCallsRequest\x1a\x1c.toold.v1.WatchCallsResponse0\x01\x12>\n" +
 	"\aGetCall\x12\x18.toold.v1.GetCallRequest\x1a\x19.toold.v1.GetCallResponse\x12D\n" +
@@ -3268,190 +3969,220 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 	return file_toold_v1_call_service_proto_rawDescData
 }
 
-var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_toold_v1_call_service_proto_goTypes = []any{
-	(CallOrder)(0),                    // 0: toold.v1.CallOrder
-	(*ExecuteToolRequest)(nil),        // 1: toold.v1.ExecuteToolRequest
-	(*ExecuteToolResponse)(nil),       // 2: toold.v1.ExecuteToolResponse
-	(*CallToolRequest)(nil),           // 3: toold.v1.CallToolRequest
-	(*CallToolResponse)(nil),          // 4: toold.v1.CallToolResponse
-	(*ExecuteBatchRequest)(nil),       // 5: toold.v1.ExecuteBatchRequest
-	(*ExecuteBatchResponse)(nil),      // 6: toold.v1.ExecuteBatchResponse
-	(*ExecuteTurnRequest)(nil),        // 7: toold.v1.ExecuteTurnRequest
-	(*ExecuteTurnResponse)(nil),       // 8: toold.v1.ExecuteTurnResponse
-	(*GetTurnRequest)(nil),            // 9: toold.v1.GetTurnRequest
-	(*GetTurnResponse)(nil),           // 10: toold.v1.GetTurnResponse
-	(*ResumeToolRequest)(nil),         // 11: toold.v1.ResumeToolRequest
-	(*ResumeToolResponse)(nil),        // 12: toold.v1.ResumeToolResponse
-	(*ClaimSuspensionRequest)(nil),    // 13: toold.v1.ClaimSuspensionRequest
-	(*ClaimSuspensionResponse)(nil),   // 14: toold.v1.ClaimSuspensionResponse
-	(*WhoAmIRequest)(nil),             // 15: toold.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),            // 16: toold.v1.WhoAmIResponse
-	(*WatchCallsRequest)(nil),         // 17: toold.v1.WatchCallsRequest
-	(*WatchCallsResponse)(nil),        // 18: toold.v1.WatchCallsResponse
-	(*GetCallRequest)(nil),            // 19: toold.v1.GetCallRequest
-	(*GetCallResponse)(nil),           // 20: toold.v1.GetCallResponse
-	(*ListCallsRequest)(nil),          // 21: toold.v1.ListCallsRequest
-	(*ListCallsResponse)(nil),         // 22: toold.v1.ListCallsResponse
-	(*CancelCallRequest)(nil),         // 23: toold.v1.CancelCallRequest
-	(*CancelCallResponse)(nil),        // 24: toold.v1.CancelCallResponse
-	(*CancelCallsRequest)(nil),        // 25: toold.v1.CancelCallsRequest
-	(*CancelCallsResponse)(nil),       // 26: toold.v1.CancelCallsResponse
-	(*DescribeCallRequest)(nil),       // 27: toold.v1.DescribeCallRequest
-	(*DescribeCallResponse)(nil),      // 28: toold.v1.DescribeCallResponse
-	(*GetRunRequest)(nil),             // 29: toold.v1.GetRunRequest
-	(*GetRunResponse)(nil),            // 30: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 31: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 32: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 33: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 34: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 35: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 36: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 37: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 38: toold.v1.SetPermissionModeResponse
-	(*SessionRequest)(nil),            // 39: toold.v1.SessionRequest
-	(*SessionItem)(nil),               // 40: toold.v1.SessionItem
-	(*LeaveItem)(nil),                 // 41: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 42: toold.v1.SessionResponse
-	(*SessionAnswer)(nil),             // 43: toold.v1.SessionAnswer
-	nil,                               // 44: toold.v1.ListCallsRequest.LabelsEntry
-	(*CallSpec)(nil),                  // 45: toold.v1.CallSpec
-	(*Frame)(nil),                     // 46: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 47: google.protobuf.Duration
-	(*Call)(nil),                      // 48: toold.v1.Call
-	(*BatchSpec)(nil),                 // 49: toold.v1.BatchSpec
-	(*TurnSpec)(nil),                  // 50: toold.v1.TurnSpec
-	(*Decision)(nil),                  // 51: toold.v1.Decision
-	(*Claim)(nil),                     // 52: toold.v1.Claim
-	(*Principal)(nil),                 // 53: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil),     // 54: google.protobuf.Timestamp
-	(*TicketRights)(nil),              // 55: toold.v1.TicketRights
-	(*fieldmaskpb.FieldMask)(nil),     // 56: google.protobuf.FieldMask
-	(CallStatus)(0),                   // 57: toold.v1.CallStatus
-	(ErrorCode)(0),                    // 58: toold.v1.ErrorCode
-	(Executed)(0),                     // 59: toold.v1.Executed
-	(*ProcessReport)(nil),             // 60: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 61: toold.v1.ToolError
-	(*Assessment)(nil),                // 62: toold.v1.Assessment
-	(*Description)(nil),               // 63: toold.v1.Description
-	(*Verdict)(nil),                   // 64: toold.v1.Verdict
-	(VerdictAction)(0),                // 65: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 66: toold.v1.Isolation
-	(*RunSummary)(nil),                // 67: toold.v1.RunSummary
-	(*Rule)(nil),                      // 68: toold.v1.Rule
-	(*status.Status)(nil),             // 69: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 70: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 71: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 72: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 73: toold.v1.SendInputResponse
+	(Settlement)(0),                   // 0: toold.v1.Settlement
+	(CallOrder)(0),                    // 1: toold.v1.CallOrder
+	(*ExecuteToolRequest)(nil),        // 2: toold.v1.ExecuteToolRequest
+	(*ExecuteToolResponse)(nil),       // 3: toold.v1.ExecuteToolResponse
+	(*CallToolRequest)(nil),           // 4: toold.v1.CallToolRequest
+	(*CallToolResponse)(nil),          // 5: toold.v1.CallToolResponse
+	(*ExecuteBatchRequest)(nil),       // 6: toold.v1.ExecuteBatchRequest
+	(*ExecuteBatchResponse)(nil),      // 7: toold.v1.ExecuteBatchResponse
+	(*ExecuteTurnRequest)(nil),        // 8: toold.v1.ExecuteTurnRequest
+	(*ExecuteTurnResponse)(nil),       // 9: toold.v1.ExecuteTurnResponse
+	(*GetTurnRequest)(nil),            // 10: toold.v1.GetTurnRequest
+	(*GetTurnResponse)(nil),           // 11: toold.v1.GetTurnResponse
+	(*ResumeToolRequest)(nil),         // 12: toold.v1.ResumeToolRequest
+	(*ResumeToolResponse)(nil),        // 13: toold.v1.ResumeToolResponse
+	(*ClaimSuspensionRequest)(nil),    // 14: toold.v1.ClaimSuspensionRequest
+	(*ClaimSuspensionResponse)(nil),   // 15: toold.v1.ClaimSuspensionResponse
+	(*WhoAmIRequest)(nil),             // 16: toold.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),            // 17: toold.v1.WhoAmIResponse
+	(*WatchInboxRequest)(nil),         // 18: toold.v1.WatchInboxRequest
+	(*WatchInboxResponse)(nil),        // 19: toold.v1.WatchInboxResponse
+	(*InboxQuestion)(nil),             // 20: toold.v1.InboxQuestion
+	(*SettledQuestion)(nil),           // 21: toold.v1.SettledQuestion
+	(*InboxCaughtUp)(nil),             // 22: toold.v1.InboxCaughtUp
+	(*CountCallsRequest)(nil),         // 23: toold.v1.CountCallsRequest
+	(*CountCallsResponse)(nil),        // 24: toold.v1.CountCallsResponse
+	(*StatusCount)(nil),               // 25: toold.v1.StatusCount
+	(*ActionCount)(nil),               // 26: toold.v1.ActionCount
+	(*WatchCallsRequest)(nil),         // 27: toold.v1.WatchCallsRequest
+	(*WatchCallsResponse)(nil),        // 28: toold.v1.WatchCallsResponse
+	(*GetCallRequest)(nil),            // 29: toold.v1.GetCallRequest
+	(*GetCallResponse)(nil),           // 30: toold.v1.GetCallResponse
+	(*ListCallsRequest)(nil),          // 31: toold.v1.ListCallsRequest
+	(*ListCallsResponse)(nil),         // 32: toold.v1.ListCallsResponse
+	(*CancelCallRequest)(nil),         // 33: toold.v1.CancelCallRequest
+	(*CancelCallResponse)(nil),        // 34: toold.v1.CancelCallResponse
+	(*CancelCallsRequest)(nil),        // 35: toold.v1.CancelCallsRequest
+	(*CancelCallsResponse)(nil),       // 36: toold.v1.CancelCallsResponse
+	(*DescribeCallRequest)(nil),       // 37: toold.v1.DescribeCallRequest
+	(*DescribeCallResponse)(nil),      // 38: toold.v1.DescribeCallResponse
+	(*GetRunRequest)(nil),             // 39: toold.v1.GetRunRequest
+	(*GetRunResponse)(nil),            // 40: toold.v1.GetRunResponse
+	(*EndRunRequest)(nil),             // 41: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 42: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 43: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 44: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 45: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 46: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 47: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 48: toold.v1.SetPermissionModeResponse
+	(*SessionRequest)(nil),            // 49: toold.v1.SessionRequest
+	(*SessionItem)(nil),               // 50: toold.v1.SessionItem
+	(*LeaveItem)(nil),                 // 51: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 52: toold.v1.SessionResponse
+	(*SessionAnswer)(nil),             // 53: toold.v1.SessionAnswer
+	nil,                               // 54: toold.v1.ListCallsRequest.LabelsEntry
+	(*CallSpec)(nil),                  // 55: toold.v1.CallSpec
+	(*Frame)(nil),                     // 56: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 57: google.protobuf.Duration
+	(*Call)(nil),                      // 58: toold.v1.Call
+	(*BatchSpec)(nil),                 // 59: toold.v1.BatchSpec
+	(*TurnSpec)(nil),                  // 60: toold.v1.TurnSpec
+	(*Decision)(nil),                  // 61: toold.v1.Decision
+	(*Claim)(nil),                     // 62: toold.v1.Claim
+	(*Principal)(nil),                 // 63: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil),     // 64: google.protobuf.Timestamp
+	(*TicketRights)(nil),              // 65: toold.v1.TicketRights
+	(*fieldmaskpb.FieldMask)(nil),     // 66: google.protobuf.FieldMask
+	(*Heartbeat)(nil),                 // 67: toold.v1.Heartbeat
+	(*Closing)(nil),                   // 68: toold.v1.Closing
+	(CallStatus)(0),                   // 69: toold.v1.CallStatus
+	(ErrorCode)(0),                    // 70: toold.v1.ErrorCode
+	(Executed)(0),                     // 71: toold.v1.Executed
+	(*ProcessReport)(nil),             // 72: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 73: toold.v1.ToolError
+	(*Assessment)(nil),                // 74: toold.v1.Assessment
+	(*Description)(nil),               // 75: toold.v1.Description
+	(*Verdict)(nil),                   // 76: toold.v1.Verdict
+	(VerdictAction)(0),                // 77: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 78: toold.v1.Isolation
+	(*RunSummary)(nil),                // 79: toold.v1.RunSummary
+	(*Rule)(nil),                      // 80: toold.v1.Rule
+	(*status.Status)(nil),             // 81: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 82: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 83: toold.v1.SendInputRequest
+	(*ReadArtifactResponse)(nil),      // 84: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 85: toold.v1.SendInputResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	45, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	46, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	45, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	47, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	48, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	49, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	46, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	50, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
-	46, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
-	47, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
-	46, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
-	51, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	46, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	47, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
-	52, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
-	53, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
-	54, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	55, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
-	46, // 18: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	56, // 19: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	48, // 20: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	57, // 21: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	54, // 22: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	54, // 23: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	56, // 24: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	0,  // 25: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	44, // 26: toold.v1.ListCallsRequest.labels:type_name -> toold.v1.ListCallsRequest.LabelsEntry
-	58, // 27: toold.v1.ListCallsRequest.error_codes:type_name -> toold.v1.ErrorCode
-	59, // 28: toold.v1.ListCallsRequest.executed:type_name -> toold.v1.Executed
-	48, // 29: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	47, // 30: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	48, // 31: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	60, // 32: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	45, // 33: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	61, // 34: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	62, // 35: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	63, // 36: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	64, // 37: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	65, // 38: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	66, // 39: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	67, // 40: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	67, // 41: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	68, // 42: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	68, // 43: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	40, // 44: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
-	1,  // 45: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
-	11, // 46: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
-	17, // 47: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
-	23, // 48: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
-	5,  // 49: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
-	41, // 50: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
-	7,  // 51: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
-	43, // 52: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
-	46, // 53: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
-	24, // 54: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
-	69, // 55: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
-	1,  // 56: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	3,  // 57: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	5,  // 58: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	7,  // 59: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
-	9,  // 60: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
-	11, // 61: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	13, // 62: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
-	15, // 63: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
-	17, // 64: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	19, // 65: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	21, // 66: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	23, // 67: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	25, // 68: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	27, // 69: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	70, // 70: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	71, // 71: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	29, // 72: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	31, // 73: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	33, // 74: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	35, // 75: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	37, // 76: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	39, // 77: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	2,  // 78: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	4,  // 79: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	6,  // 80: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	8,  // 81: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
-	10, // 82: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
-	12, // 83: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	14, // 84: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
-	16, // 85: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
-	18, // 86: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	20, // 87: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	22, // 88: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	24, // 89: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	26, // 90: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	28, // 91: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	72, // 92: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	73, // 93: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	30, // 94: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	32, // 95: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	34, // 96: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	36, // 97: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	38, // 98: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	42, // 99: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	78, // [78:100] is the sub-list for method output_type
-	56, // [56:78] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	55, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	56, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	55, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	57, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	58, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	59, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	56, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	60, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
+	56, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
+	57, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
+	56, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
+	61, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	56, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	57, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
+	62, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
+	63, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
+	64, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	65, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
+	66, // 18: toold.v1.WatchInboxRequest.read_mask:type_name -> google.protobuf.FieldMask
+	20, // 19: toold.v1.WatchInboxResponse.waiting:type_name -> toold.v1.InboxQuestion
+	21, // 20: toold.v1.WatchInboxResponse.settled:type_name -> toold.v1.SettledQuestion
+	22, // 21: toold.v1.WatchInboxResponse.caught_up:type_name -> toold.v1.InboxCaughtUp
+	67, // 22: toold.v1.WatchInboxResponse.heartbeat:type_name -> toold.v1.Heartbeat
+	68, // 23: toold.v1.WatchInboxResponse.closing:type_name -> toold.v1.Closing
+	58, // 24: toold.v1.InboxQuestion.call:type_name -> toold.v1.Call
+	65, // 25: toold.v1.InboxQuestion.rights:type_name -> toold.v1.TicketRights
+	0,  // 26: toold.v1.SettledQuestion.settlement:type_name -> toold.v1.Settlement
+	61, // 27: toold.v1.SettledQuestion.decision:type_name -> toold.v1.Decision
+	69, // 28: toold.v1.SettledQuestion.status:type_name -> toold.v1.CallStatus
+	25, // 29: toold.v1.CountCallsResponse.statuses:type_name -> toold.v1.StatusCount
+	26, // 30: toold.v1.CountCallsResponse.actions:type_name -> toold.v1.ActionCount
+	69, // 31: toold.v1.StatusCount.status:type_name -> toold.v1.CallStatus
+	56, // 32: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	66, // 33: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	58, // 34: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	69, // 35: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	64, // 36: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	64, // 37: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	66, // 38: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	1,  // 39: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
+	54, // 40: toold.v1.ListCallsRequest.labels:type_name -> toold.v1.ListCallsRequest.LabelsEntry
+	70, // 41: toold.v1.ListCallsRequest.error_codes:type_name -> toold.v1.ErrorCode
+	71, // 42: toold.v1.ListCallsRequest.executed:type_name -> toold.v1.Executed
+	58, // 43: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	57, // 44: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	58, // 45: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	72, // 46: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	55, // 47: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	73, // 48: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	74, // 49: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	75, // 50: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	76, // 51: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	77, // 52: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	78, // 53: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	79, // 54: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	79, // 55: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	80, // 56: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	80, // 57: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	50, // 58: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	2,  // 59: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	12, // 60: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	27, // 61: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	33, // 62: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	6,  // 63: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	51, // 64: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	8,  // 65: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
+	53, // 66: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	56, // 67: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	34, // 68: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	81, // 69: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	2,  // 70: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	4,  // 71: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	6,  // 72: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	8,  // 73: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
+	10, // 74: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
+	12, // 75: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	14, // 76: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
+	16, // 77: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
+	18, // 78: toold.v1.CallService.WatchInbox:input_type -> toold.v1.WatchInboxRequest
+	23, // 79: toold.v1.CallService.CountCalls:input_type -> toold.v1.CountCallsRequest
+	27, // 80: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	29, // 81: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	31, // 82: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	33, // 83: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	35, // 84: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	37, // 85: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	82, // 86: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	83, // 87: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	39, // 88: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	41, // 89: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	43, // 90: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	45, // 91: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	47, // 92: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	49, // 93: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	3,  // 94: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	5,  // 95: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	7,  // 96: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	9,  // 97: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	11, // 98: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	13, // 99: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	15, // 100: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
+	17, // 101: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
+	19, // 102: toold.v1.CallService.WatchInbox:output_type -> toold.v1.WatchInboxResponse
+	24, // 103: toold.v1.CallService.CountCalls:output_type -> toold.v1.CountCallsResponse
+	28, // 104: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	30, // 105: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	32, // 106: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	34, // 107: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	36, // 108: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	38, // 109: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	84, // 110: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	85, // 111: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	40, // 112: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	42, // 113: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	44, // 114: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	46, // 115: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	48, // 116: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	52, // 117: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	94, // [94:118] is the sub-list for method output_type
+	70, // [70:94] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -3470,23 +4201,30 @@ func file_toold_v1_call_service_proto_init() {
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()
 	file_toold_v1_turn_proto_init()
-	file_toold_v1_call_service_proto_msgTypes[16].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[17].OneofWrappers = []any{
+		(*WatchInboxResponse_Waiting)(nil),
+		(*WatchInboxResponse_Settled)(nil),
+		(*WatchInboxResponse_CaughtUp)(nil),
+		(*WatchInboxResponse_Heartbeat)(nil),
+		(*WatchInboxResponse_Closing)(nil),
+	}
+	file_toold_v1_call_service_proto_msgTypes[25].OneofWrappers = []any{
 		(*WatchCallsRequest_CallId)(nil),
 		(*WatchCallsRequest_RunId)(nil),
 		(*WatchCallsRequest_ThreadId)(nil),
 		(*WatchCallsRequest_Namespace)(nil),
 		(*WatchCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[24].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*CancelCallsRequest_RunId)(nil),
 		(*CancelCallsRequest_ThreadId)(nil),
 		(*CancelCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[45].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[48].OneofWrappers = []any{
 		(*SessionItem_Execute)(nil),
 		(*SessionItem_Resume)(nil),
 		(*SessionItem_Watch)(nil),
@@ -3500,8 +4238,8 @@ func file_toold_v1_call_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   44,
+			NumEnums:      2,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,8 @@ const (
 	CallService_ResumeTool_FullMethodName        = "/toold.v1.CallService/ResumeTool"
 	CallService_ClaimSuspension_FullMethodName   = "/toold.v1.CallService/ClaimSuspension"
 	CallService_WhoAmI_FullMethodName            = "/toold.v1.CallService/WhoAmI"
+	CallService_WatchInbox_FullMethodName        = "/toold.v1.CallService/WatchInbox"
+	CallService_CountCalls_FullMethodName        = "/toold.v1.CallService/CountCalls"
 	CallService_WatchCalls_FullMethodName        = "/toold.v1.CallService/WatchCalls"
 	CallService_GetCall_FullMethodName           = "/toold.v1.CallService/GetCall"
 	CallService_ListCalls_FullMethodName         = "/toold.v1.CallService/ListCalls"
@@ -110,8 +112,8 @@ type CallServiceClient interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
-	// Claims a suspension: says that the principal looks at it, until when. Others see the claim in Suspension.claim, and in the event
-	// `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: says that the principal looks at it, until when; or hands it over to somebody else. Others see the claim in
+	// Suspension.claim, and in the event `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
@@ -120,6 +122,13 @@ type CallServiceClient interface {
 	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
 	// same rules. It changes nothing. Roles: any.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
+	// Streams the questions that wait for an answer, and their changes: first each question that the principal may see, at most 1,000, those
+	// that expire first, then `caught_up`, then what changes. The stream has no cursor. A client that connects again gets all questions again,
+	// and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal the same questions.
+	WatchInbox(ctx context.Context, in *WatchInboxRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchInboxResponse], error)
+	// Counts the calls that have not ended by their status, and the open questions by their action. It counts the calls that ListCalls shows to
+	// the principal. Roles: as ListCalls.
+	CountCalls(ctx context.Context, in *CountCallsRequest, opts ...grpc.CallOption) (*CountCallsResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
 	// operator may watch the whole namespace.
@@ -317,9 +326,38 @@ func (c *callServiceClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts 
 	return out, nil
 }
 
+func (c *callServiceClient) WatchInbox(ctx context.Context, in *WatchInboxRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchInboxResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[5], CallService_WatchInbox_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchInboxRequest, WatchInboxResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_WatchInboxClient = grpc.ServerStreamingClient[WatchInboxResponse]
+
+func (c *callServiceClient) CountCalls(ctx context.Context, in *CountCallsRequest, opts ...grpc.CallOption) (*CountCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountCallsResponse)
+	err := c.cc.Invoke(ctx, CallService_CountCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *callServiceClient) WatchCalls(ctx context.Context, in *WatchCallsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchCallsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[5], CallService_WatchCalls_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[6], CallService_WatchCalls_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -458,7 +496,7 @@ func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermis
 
 func (c *callServiceClient) Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[6], CallService_Session_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &CallService_ServiceDesc.Streams[7], CallService_Session_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -536,8 +574,8 @@ type CallServiceServer interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
-	// Claims a suspension: says that the principal looks at it, until when. Others see the claim in Suspension.claim, and in the event
-	// `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: says that the principal looks at it, until when; or hands it over to somebody else. Others see the claim in
+	// Suspension.claim, and in the event `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
@@ -546,6 +584,13 @@ type CallServiceServer interface {
 	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
 	// same rules. It changes nothing. Roles: any.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
+	// Streams the questions that wait for an answer, and their changes: first each question that the principal may see, at most 1,000, those
+	// that expire first, then `caught_up`, then what changes. The stream has no cursor. A client that connects again gets all questions again,
+	// and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal the same questions.
+	WatchInbox(*WatchInboxRequest, grpc.ServerStreamingServer[WatchInboxResponse]) error
+	// Counts the calls that have not ended by their status, and the open questions by their action. It counts the calls that ListCalls shows to
+	// the principal. Roles: as ListCalls.
+	CountCalls(context.Context, *CountCallsRequest) (*CountCallsResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
 	// operator may watch the whole namespace.
@@ -641,6 +686,12 @@ func (UnimplementedCallServiceServer) ClaimSuspension(context.Context, *ClaimSus
 }
 func (UnimplementedCallServiceServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
+}
+func (UnimplementedCallServiceServer) WatchInbox(*WatchInboxRequest, grpc.ServerStreamingServer[WatchInboxResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchInbox not implemented")
+}
+func (UnimplementedCallServiceServer) CountCalls(context.Context, *CountCallsRequest) (*CountCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountCalls not implemented")
 }
 func (UnimplementedCallServiceServer) WatchCalls(*WatchCallsRequest, grpc.ServerStreamingServer[WatchCallsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchCalls not implemented")
@@ -810,6 +861,35 @@ func _CallService_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(CallServiceServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_WatchInbox_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchInboxRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(CallServiceServer).WatchInbox(m, &grpc.GenericServerStream[WatchInboxRequest, WatchInboxResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type CallService_WatchInboxServer = grpc.ServerStreamingServer[WatchInboxResponse]
+
+func _CallService_CountCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).CountCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_CountCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).CountCalls(ctx, req.(*CountCallsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1068,6 +1148,10 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _CallService_WhoAmI_Handler,
 		},
 		{
+			MethodName: "CountCalls",
+			Handler:    _CallService_CountCalls_Handler,
+		},
+		{
 			MethodName: "GetCall",
 			Handler:    _CallService_GetCall_Handler,
 		},
@@ -1140,6 +1224,11 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "ResumeTool",
 			Handler:       _CallService_ResumeTool_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchInbox",
+			Handler:       _CallService_WatchInbox_Handler,
 			ServerStreams: true,
 		},
 		{

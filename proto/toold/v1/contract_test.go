@@ -158,6 +158,9 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 			}
 			continue // a Session response names the item that each frame belongs to
 		}
+		if m.Name() == "WatchInbox" {
+			continue // its messages are about questions, not about the log of a call
+		}
 		streams++
 		fields := m.Output().Fields()
 		if f := fields.ByNumber(1); fields.Len() != 1 || f == nil || f.Message() != want {

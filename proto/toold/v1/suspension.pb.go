@@ -238,7 +238,7 @@ func (RememberScope) EnumDescriptor() ([]byte, []int) {
 // Suspension is one round of waiting and its question. It is stored before it is published. Until it is answered, only its votes and its
 // claim change.
 //
-// Numbers 21 to 29 are reserved.
+// Numbers 23 to 29 are reserved.
 type Suspension struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id, which toold creates. It is unguessable and new for each round. ResumeTool needs it.
@@ -285,7 +285,11 @@ type Suspension struct {
 	PolicyVersion string `protobuf:"bytes,19,opt,name=policy_version,json=policyVersion,proto3" json:"policy_version,omitempty"`
 	// The principal that looks at the question. Absent if nobody claimed it, or if the claim was released. A claim whose `until` has passed no
 	// longer counts. Only in records; events of the kind `claimed` report changes.
-	Claim         *Claim `protobuf:"bytes,20,opt,name=claim,proto3" json:"claim,omitempty"`
+	Claim *Claim `protobuf:"bytes,20,opt,name=claim,proto3" json:"claim,omitempty"`
+	// The name of the rule by which the gate asked; empty if no rule did or the gate has no rules. Not part of the digest.
+	Rule string `protobuf:"bytes,21,opt,name=rule,proto3" json:"rule,omitempty"`
+	// Why the gate asked, for people, as the rule says it. Empty if the rule gives no reason. Not part of the digest.
+	Reason        string `protobuf:"bytes,22,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -460,6 +464,20 @@ func (x *Suspension) GetClaim() *Claim {
 	return nil
 }
 
+func (x *Suspension) GetRule() string {
+	if x != nil {
+		return x.Rule
+	}
+	return ""
+}
+
+func (x *Suspension) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // Claim says that a principal looks at a question, so that others can leave it to that principal. It refuses no decision: the first committed
 // decision wins, as without a claim.
 type Claim struct {
@@ -469,7 +487,10 @@ type Claim struct {
 	// When the claim began. Extending it does not change this. By the store's clock.
 	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
 	// When the claim ends, at the latest with the suspension. By the store's clock.
-	Until         *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	Until *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=until,proto3" json:"until,omitempty"`
+	// The principal that handed the question over to claimed_by. Absent if claimed_by made the claim. claimed_by then has only its subject and
+	// namespace.
+	HandedOverBy  *Principal `protobuf:"bytes,4,opt,name=handed_over_by,json=handedOverBy,proto3" json:"handed_over_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -521,6 +542,13 @@ func (x *Claim) GetClaimedAt() *timestamppb.Timestamp {
 func (x *Claim) GetUntil() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Until
+	}
+	return nil
+}
+
+func (x *Claim) GetHandedOverBy() *Principal {
+	if x != nil {
+		return x.HandedOverBy
 	}
 	return nil
 }
@@ -1475,7 +1503,7 @@ var File_toold_v1_suspension_proto protoreflect.FileDescriptor
 
 const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\n" +
-	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xd1\x06\n" +
+	"\x19toold/v1/suspension.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x18toold/v1/principal.proto\"\xfd\x06\n" +
 	"\n" +
 	"Suspension\x12#\n" +
 	"\rsuspension_id\x18\x01 \x01(\tR\fsuspensionId\x12\x14\n" +
@@ -1503,13 +1531,16 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\x10remember_options\x18\x11 \x03(\v2\x18.toold.v1.RememberOptionR\x0frememberOptions\x12$\n" +
 	"\x05votes\x18\x12 \x03(\v2\x0e.toold.v1.VoteR\x05votes\x12%\n" +
 	"\x0epolicy_version\x18\x13 \x01(\tR\rpolicyVersion\x12%\n" +
-	"\x05claim\x18\x14 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\"\xa8\x01\n" +
+	"\x05claim\x18\x14 \x01(\v2\x0f.toold.v1.ClaimR\x05claim\x12\x12\n" +
+	"\x04rule\x18\x15 \x01(\tR\x04rule\x12\x16\n" +
+	"\x06reason\x18\x16 \x01(\tR\x06reason\"\xe3\x01\n" +
 	"\x05Claim\x122\n" +
 	"\n" +
 	"claimed_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\tclaimedBy\x129\n" +
 	"\n" +
 	"claimed_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tclaimedAt\x120\n" +
-	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\"S\n" +
+	"\x05until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05until\x129\n" +
+	"\x0ehanded_over_by\x18\x04 \x01(\v2\x13.toold.v1.PrincipalR\fhandedOverBy\"S\n" +
 	"\x05Right\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
@@ -1662,33 +1693,34 @@ var file_toold_v1_suspension_proto_depIdxs = []int32{
 	18, // 10: toold.v1.Claim.claimed_by:type_name -> toold.v1.Principal
 	16, // 11: toold.v1.Claim.claimed_at:type_name -> google.protobuf.Timestamp
 	16, // 12: toold.v1.Claim.until:type_name -> google.protobuf.Timestamp
-	6,  // 13: toold.v1.TicketRights.approve:type_name -> toold.v1.Right
-	6,  // 14: toold.v1.TicketRights.decline:type_name -> toold.v1.Right
-	6,  // 15: toold.v1.TicketRights.edit:type_name -> toold.v1.Right
-	6,  // 16: toold.v1.TicketRights.result_instead:type_name -> toold.v1.Right
-	6,  // 17: toold.v1.TicketRights.remember:type_name -> toold.v1.Right
-	3,  // 18: toold.v1.TicketRights.remember_scopes:type_name -> toold.v1.RememberScope
-	19, // 19: toold.v1.Approvers.roles:type_name -> toold.v1.Role
-	3,  // 20: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
-	16, // 21: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
-	1,  // 22: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
-	11, // 23: toold.v1.Decision.remember:type_name -> toold.v1.Remember
-	18, // 24: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
-	16, // 25: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
-	14, // 26: toold.v1.Decision.votes:type_name -> toold.v1.Vote
-	13, // 27: toold.v1.Decision.result_instead:type_name -> toold.v1.ResultInstead
-	1,  // 28: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
-	18, // 29: toold.v1.Vote.voter:type_name -> toold.v1.Principal
-	16, // 30: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	3,  // 31: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
-	18, // 32: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
-	16, // 33: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
-	16, // 34: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	18, // 13: toold.v1.Claim.handed_over_by:type_name -> toold.v1.Principal
+	6,  // 14: toold.v1.TicketRights.approve:type_name -> toold.v1.Right
+	6,  // 15: toold.v1.TicketRights.decline:type_name -> toold.v1.Right
+	6,  // 16: toold.v1.TicketRights.edit:type_name -> toold.v1.Right
+	6,  // 17: toold.v1.TicketRights.result_instead:type_name -> toold.v1.Right
+	6,  // 18: toold.v1.TicketRights.remember:type_name -> toold.v1.Right
+	3,  // 19: toold.v1.TicketRights.remember_scopes:type_name -> toold.v1.RememberScope
+	19, // 20: toold.v1.Approvers.roles:type_name -> toold.v1.Role
+	3,  // 21: toold.v1.Remember.scope:type_name -> toold.v1.RememberScope
+	16, // 22: toold.v1.Remember.until:type_name -> google.protobuf.Timestamp
+	1,  // 23: toold.v1.Decision.action:type_name -> toold.v1.DecisionAction
+	11, // 24: toold.v1.Decision.remember:type_name -> toold.v1.Remember
+	18, // 25: toold.v1.Decision.decided_by:type_name -> toold.v1.Principal
+	16, // 26: toold.v1.Decision.time:type_name -> google.protobuf.Timestamp
+	14, // 27: toold.v1.Decision.votes:type_name -> toold.v1.Vote
+	13, // 28: toold.v1.Decision.result_instead:type_name -> toold.v1.ResultInstead
+	1,  // 29: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
+	18, // 30: toold.v1.Vote.voter:type_name -> toold.v1.Principal
+	16, // 31: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
+	3,  // 32: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
+	18, // 33: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
+	16, // 34: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
+	16, // 35: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }
