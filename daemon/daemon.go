@@ -5,6 +5,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -436,6 +437,9 @@ func (d *daemon) openHTTP(ctx context.Context) error {
 		return config.Errorf("%w", err)
 	}
 	d.webAt = lis
+	if d.plugins.notify != nil {
+		d.plugins.notify.Link(cmp.Or(d.browserURL(), "https://"+lis.Addr().String()))
+	}
 	d.onClose(func() error { _ = lis.Close(); return nil }) // as for the other listeners
 	return nil
 }

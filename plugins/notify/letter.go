@@ -2,6 +2,7 @@ package notify
 
 import (
 	"encoding/json"
+	"net/url"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -47,11 +48,13 @@ type data struct {
 	ExpiresAt    string `json:"expires_at,omitempty"`
 	Title        string `json:"title,omitempty"`
 	Result       string `json:"result,omitempty"`
+	Link         string `json:"link,omitempty"` // the page of the console
 }
 
 // letterOf returns the letter of an event as JSON. The letter's ID cannot contain the sequence number of the event, which is not known
-// before the event is stored. The ID is unique nevertheless: a call ends only once, and each suspension has its own ID.
-func letterOf(in hook.Notice, content bool) string {
+// before the event is stored. The ID is unique nevertheless: a call ends only once, and each suspension has its own ID. console is the base
+// URL of the console; empty when there is none.
+func letterOf(in hook.Notice, content bool, console string) string {
 	c, ev := in.Call, in.Event
 	l := letter{
 		SpecVersion: "1.0", Source: "urn:toold:store:" + in.StoreID, Subject: c.ID, Time: ev.Time.UTC().Format(time.RFC3339Nano),
@@ -77,6 +80,12 @@ func letterOf(in hook.Notice, content bool) string {
 		if content {
 			l.Data.Title, l.Data.Result = cut(c.Description.Title, maxTitle), cut(o.Result.ModelText(), maxText)
 		}
+	}
+	if page := "/calls/" + url.PathEscape(c.ID); console != "" {
+		if l.Data.SuspensionID != "" {
+			page = "/inbox/" + url.PathEscape(l.Data.SuspensionID)
+		}
+		l.Data.Link = console + page
 	}
 	l.ID = c.Namespace + "/" + c.ID + "/" + l.ID
 	text, _ := json.Marshal(l) // encoding strings cannot fail

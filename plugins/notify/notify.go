@@ -70,6 +70,7 @@ type Letter struct {
 type Notifier struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	resolve func(ctx context.Context, target, reference string) (string, error)
+	console string
 	queues  atomic.Pointer[[]*queue]
 
 	swapping sync.Mutex
@@ -82,6 +83,9 @@ func New(c Config) (*Notifier, error) {
 	n.queues.Store(&[]*queue{})
 	return n, n.Swap(c.Targets)
 }
+
+// Link adds links to the console to the letters. base is the console's URL without a path. Call it before the first [Notifier.Notify].
+func (n *Notifier) Link(base string) { n.console = base }
 
 // Swap replaces the targets. Unchanged targets continue. When a target has changed, the waiting letters with its name are sent with the new
 // settings. Letters to removed targets become dead letters.
@@ -119,7 +123,7 @@ func (n *Notifier) Notify(in hook.Notice) (posts []hook.Post) {
 		if q.gone.Load() || !q.target.wants(in.Call, in.Event) {
 			continue
 		}
-		posts = append(posts, hook.Post{Queue: q.target.Name, Payload: letterOf(in, q.target.Content)})
+		posts = append(posts, hook.Post{Queue: q.target.Name, Payload: letterOf(in, q.target.Content, n.console)})
 	}
 	return posts
 }

@@ -27,6 +27,7 @@ func TestLetters(t *testing.T) {
 	target, o := r.target("ops"), newOutbox()
 	target.Secrets = secrets(t, key, "", before)
 	n := deliver(t, o, target)
+	n.Link("https://toold.example")
 	o.put(n, suspended("call-1"))
 	o.put(n, finished("call-1"))
 	o.empty(t, "ops")
@@ -35,8 +36,8 @@ func TestLetters(t *testing.T) {
 		t.Fatalf("%d letters", len(all))
 	}
 	want := []string{
-		`a-1 ns/call-1/s-call-1 dev.toold.call.suspended map[action:approval call_id:call-1 executed:NOT_STARTED expires_at:1970-01-01T00:33:20Z message:May I <write>? namespace:ns run_id:run-1 status:SUSPENDED suspension_id:s-call-1 thread_id:thread-1 tool:write]`,
-		`a-2 ns/call-1/finished dev.toold.call.finished map[call_id:call-1 error_code:DENIED error_reason:DECLINED executed:FINISHED namespace:ns run_id:run-1 status:FAILED thread_id:thread-1 tool:write]`,
+		`a-1 ns/call-1/s-call-1 dev.toold.call.suspended map[action:approval call_id:call-1 executed:NOT_STARTED expires_at:1970-01-01T00:33:20Z link:https://toold.example/inbox/s-call-1 message:May I <write>? namespace:ns run_id:run-1 status:SUSPENDED suspension_id:s-call-1 thread_id:thread-1 tool:write]`,
+		`a-2 ns/call-1/finished dev.toold.call.finished map[call_id:call-1 error_code:DENIED error_reason:DECLINED executed:FINISHED link:https://toold.example/calls/call-1 namespace:ns run_id:run-1 status:FAILED thread_id:thread-1 tool:write]`,
 	}
 	for i, l := range all {
 		if text := fmt.Sprint(l.id, " ", l.event, " ", l.kind, " ", l.data); text != want[i] || l.subject != "call-1" {

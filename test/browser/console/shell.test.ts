@@ -35,3 +35,18 @@ test("who signs out is signed out in every tab", async () => {
   await second.reload();
   await second.getByText("toold login").waitFor();
 });
+
+test("the first page is small", async (t) => {
+  const { page, origin } = await signIn(daemon, "person");
+  const cold = await page.context().browser()!.newContext({ storageState: await page.context().storageState() });
+  const first = await cold.newPage();
+  await first.goto(`${origin}/inbox`);
+  await first.getByRole("navigation", { name: "Console" }).waitFor();
+  const { script, paint } = await first.evaluate(() => ({
+    script: performance.getEntriesByType("resource").filter((r) => r.name.endsWith(".js")).reduce((sum, r) => sum + (r as PerformanceResourceTiming).encodedBodySize, 0),
+    paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
+  }));
+  t.diagnostic(`${script} bytes of compressed script, first paint after ${Math.round(paint)} ms`);
+  assert.ok(script > 100_000 && script <= 400_000, `${script} bytes of compressed script`);
+  await cold.close();
+});
