@@ -24,7 +24,7 @@ decided, in a chain that shows what was changed later, and signs now and then
 where it stands. Copy the file of checkpoints to where the daemon cannot write:
 they alone show that the end was cut off, or the whole chain written anew.`,
 	}
-	c.AddCommand(auditExportCommand(a))
+	c.AddCommand(auditExportCommand(a), auditListCommand(a), auditCheckCommand(a), auditCheckpointsCommand(a))
 	return c
 }
 

@@ -106,6 +106,10 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 		if got.code != cli.ExitFailed || !strings.Contains(got.out, forgery.want) {
 			t.Errorf("%s: exit %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
 		}
+		got = new(run).do(t, p.data, "audit", "check", "--checkpoints", elsewhere)
+		if got.code != cli.ExitFailed || !strings.Contains(got.out, forgery.want) {
+			t.Errorf("%s: the daemon finds %d, want %s in\n%s%s", forgery.name, got.code, forgery.want, got.out, got.err)
+		}
 		d.stop()
 		must(t, os.WriteFile(checkpoints, signed, 0o600))
 	}
@@ -115,6 +119,7 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
 	t.Helper()
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
+	new(run).do(t, p.data, "audit", "check", "--checkpoints", checkpoints).says(t, 0, "the chain holds", "checkpoints compared")
 	wrong := strings.Repeat("ab", 32)
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, cli.ExitFailed, "SIGNATURE")
 	export := new(run).do(t, p.data, "audit", "export").out
@@ -196,4 +201,94 @@ func TestAuditOfOperations(t *testing.T) {
 	d := p.again()
 	defer d.stop()
 	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).says(t, 0, "records of default")
+}
+
+// TestAuditPages reads the chain newest first with filters, and verifies it in the daemon.
+func TestAuditPages(t *testing.T) {
+	p := newPluginSite(t, auditOn)
+	for range 3 {
+		if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
+			t.Fatal(e)
+		}
+	}
+	ctx := within(t)
+	_, err := p.p.admin.AcceptTool(ctx, &tooldv1.AcceptToolRequest{Tool: "nothing", Digest: "d"})
+	if err == nil {
+		t.Error("a tool that there is not was accepted")
+	}
+	var whole []*tooldv1.AuditRecord
+	eventually(t, "the records of three calls and of two operations", func() bool { // Read-only calls are written after they have ended.
+		all, err := p.p.admin.ReadAudit(ctx, &tooldv1.ReadAuditRequest{})
+		must(t, err)
+		whole = all.GetRecords()
+		return len(whole) == 3*3+2
+	})
+	// read returns the records of all pages of a filter.
+	read := func(req *tooldv1.ReadAuditRequest) (got []*tooldv1.AuditRecord) {
+		t.Helper()
+		req.NewestFirst, req.PageSize = true, 2
+		for {
+			page, err := p.p.admin.ReadAudit(ctx, req)
+			must(t, err)
+			got = append(got, page.GetRecords()...)
+			if req.Before = page.GetNextPosition(); req.Before == 0 {
+				return got
+			}
+		}
+	}
+	positions := func(records []*tooldv1.AuditRecord) (list []int64) {
+		for _, r := range records {
+			list = append(list, r.GetPosition())
+		}
+		return list
+	}
+	want := positions(whole)
+	slices.Reverse(want)
+	if got := positions(read(&tooldv1.ReadAuditRequest{})); !slices.Equal(got, want) {
+		t.Errorf("newest first: %v, want %v", got, want)
+	}
+	second := whole[len(whole)/2].GetTime()
+	for name, tt := range map[string]struct {
+		req  *tooldv1.ReadAuditRequest
+		want func(r *tooldv1.AuditRecord) bool
+	}{
+		"call": {&tooldv1.ReadAuditRequest{CallId: "plugin-tests-call-2"}, func(r *tooldv1.AuditRecord) bool { return r.GetKey() == "plugin-tests-call-2" }},
+		"kind": {&tooldv1.ReadAuditRequest{Kinds: []string{"operation", "finished"}}, func(r *tooldv1.AuditRecord) bool {
+			return strings.Contains(string(r.GetRecord()), `"event":"operation"`) || strings.Contains(string(r.GetRecord()), `"event":"finished"`)
+		}},
+		"nobody": {&tooldv1.ReadAuditRequest{Principal: "nobody"}, func(*tooldv1.AuditRecord) bool { return false }},
+		"who":    {&tooldv1.ReadAuditRequest{Principal: "local"}, func(r *tooldv1.AuditRecord) bool { return strings.Contains(string(r.GetRecord()), `"local"`) }},
+		"after":  {&tooldv1.ReadAuditRequest{StoredAfter: second}, func(r *tooldv1.AuditRecord) bool { return !r.GetTime().AsTime().Before(second.AsTime()) }},
+		"before": {&tooldv1.ReadAuditRequest{StoredBefore: second}, func(r *tooldv1.AuditRecord) bool { return r.GetTime().AsTime().Before(second.AsTime()) }},
+	} {
+		want = want[:0]
+		for _, r := range slices.Backward(whole) {
+			if tt.want(r) {
+				want = append(want, r.GetPosition())
+			}
+		}
+		if got := positions(read(tt.req)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	eventually(t, "a checkpoint of the newest record", func() bool {
+		got, err := p.p.admin.ListAuditCheckpoints(ctx, &tooldv1.ListAuditCheckpointsRequest{PageSize: 1})
+		must(t, err)
+		return len(got.GetCheckpoints()) == 1 && got.GetCheckpoints()[0].GetPosition() == whole[len(whole)-1].GetPosition()
+	})
+	for _, req := range []*tooldv1.VerifyAuditRequest{{}, {FromCheckpoint: true}, {After: whole[2].GetPosition(), Link: whole[2].GetLink()}} {
+		got, err := p.p.admin.VerifyAudit(ctx, req)
+		must(t, err)
+		if !got.GetDone() || len(got.GetFindings()) > 0 || got.GetCheckpoints() == 0 || got.GetNewest() == nil || got.GetPosition() != whole[len(whole)-1].GetPosition() {
+			t.Errorf("%v: %v", req, got)
+		}
+	}
+	got, err := p.p.admin.VerifyAudit(ctx, &tooldv1.VerifyAuditRequest{After: whole[2].GetPosition(), Link: whole[1].GetLink()})
+	if err != nil || len(got.GetFindings()) != 1 || got.GetFindings()[0].GetKind() != "CHANGED" {
+		t.Errorf("with the link of another record: %v, %v", got, err)
+	}
+	problems, err := p.p.admin.ListProblems(ctx, &tooldv1.ListProblemsRequest{})
+	if err != nil || slices.ContainsFunc(problems.GetProblems(), func(p *tooldv1.Problem) bool { return strings.HasPrefix(p.GetCode(), "AUDIT") }) {
+		t.Errorf("problems: %v, %v", problems, err)
+	}
 }
