@@ -146,7 +146,6 @@ func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time,
 // reloads holds the configuration in force, with which a reload compares the new one.
 type reloads struct {
 	mu           sync.Mutex
-	rules        []byte // text of the rule file in force
 	descriptions map[string]string
 	names        map[registry.Origin]registry.Name
 	level        string
@@ -233,13 +232,13 @@ func (d reloader) reloadTokens(next *config.Config) (changed bool, err error) {
 }
 
 // reloadRules applies the rules and reports whether they changed.
-func (d reloader) reloadRules(next *config.Config, rules *permission.Rules, text []byte) bool {
-	if bytes.Equal(text, d.reload.rules) && (text == nil) == (d.reload.rules == nil) {
+func (d reloader) reloadRules(next *config.Config, rules *permission.Rules) bool {
+	old := d.gate.Rules().Text()
+	if bytes.Equal(rules.Text(), old) && (rules.Text() == nil) == (old == nil) {
 		return false
 	}
 	d.gate.Swap(rules)
 	d.warnOfRules(next, rules)
-	d.reload.rules = text
 	d.tools.Refresh() // Clients that watch tools must be notified, because the rules may change which tools a caller sees.
 	return true
 }
@@ -249,7 +248,6 @@ type fresh struct {
 	cfg         *config.Config
 	kept        *config.Config // cfg, but with the workspaces in force, because only a restart changes these
 	rules       *permission.Rules
-	text        []byte // text of the rule file
 	swapSecrets func() // applies the new secrets; nil when nothing changed
 	references  []secret.Secret
 	hooks       externalHooks
@@ -271,7 +269,7 @@ func (d reloader) readAll() (*fresh, error) {
 			}
 			return err
 		},
-		func() (err error) { n.rules, n.text, err = readRules(n.cfg); return err },
+		func() (err error) { n.rules, err = readRules(n.cfg); return err },
 		func() (err error) { n.swapSecrets, err = d.readSecrets(n.cfg); return err },
 		func() (err error) { n.references, err = d.readReferences(n.cfg); return err },
 		func() error { _, err := newAuth(n.cfg, d.token); return err },
@@ -343,7 +341,7 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 		n.swapSecrets()
 		done.Changed = append(done.Changed, "redact")
 	}
-	if d.reloadRules(n.cfg, n.rules, n.text) {
+	if d.reloadRules(n.cfg, n.rules) {
 		done.Changed = append(done.Changed, "rules")
 	}
 	if level, err := zapcore.ParseLevel(n.cfg.Log.Level); err == nil && n.cfg.Log.Level != d.reload.level {

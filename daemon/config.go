@@ -59,7 +59,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 
 // check does everything that serve does before it opens the store. The warnings are about settings that are valid but probably unintended.
 func check(ctx context.Context, cfg *config.Config, o options) (warnings []string, err error) {
-	rules, rulesErr := readOnly(readRules(cfg))
+	rules, rulesErr := readRules(cfg)
 	token, tokenErr := readToken(cfg.TokenFile())
 	_, authErr := newAuth(cfg, token)
 	identitiesErr := checkIdentities(cfg)

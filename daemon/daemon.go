@@ -265,11 +265,11 @@ func (d *daemon) openAuth(ctx context.Context) (err error) {
 
 // openEngine creates the engine with its plugins.
 func (d *daemon) openEngine(context.Context) error {
-	rules, text, err := readRules(d.cfg)
+	rules, err := readRules(d.cfg)
 	if err != nil {
 		return err
 	}
-	d.reload.rules, d.reload.descriptions, d.reload.names, d.reload.level = text, descriptionsOf(d.cfg), newIDsOf(d.cfg), d.cfg.Log.Level
+	d.reload.descriptions, d.reload.names, d.reload.level = descriptionsOf(d.cfg), newIDsOf(d.cfg), d.cfg.Log.Level
 	d.warnOfDescriptions()
 	d.warnOfNames()
 	policies := policy.New(d.store)
@@ -372,7 +372,7 @@ func (d *daemon) openServer(context.Context) error {
 	var err error
 	d.service, err = service.New(service.Config{
 		Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(),
-		Tools: wire.Tools(d.tools, d.unlisted), Workers: wire.Workers(d.workers, d.engine),
+		Tools: wire.Tools(d.tools, d.unlisted), Policy: wire.Policy(wire.PolicyConfig{Gate: d.gate, Tools: d.tools, List: d.engine.Records().List}), Workers: wire.Workers(d.workers, d.engine),
 		Admin: adminOf{d}, Auth: d.auth, Log: d.log, Operation: d.operations(),
 		Watchers: d.cfg.Limits.Watchers, WatchersEach: d.cfg.Limits.WatchersEach, Stall: d.cfg.Timeouts.Stall,
 		Guests: grpcserver.Guests(),

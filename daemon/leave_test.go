@@ -132,7 +132,7 @@ func (d *daemon) serveInBubble(t *testing.T, tools []tool.Tool) func() *tooldv1.
 	must(t, err)
 	_, err = d.engine.Recover(t.Context())
 	must(t, err)
-	d.service, err = service.New(service.Config{Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Admin: adminOf{d}, Auth: auth, Log: d.log})
+	d.service, err = service.New(service.Config{Engine: wire.Engine(d.engine), DeadLetters: d.engine.Outbox(), Tools: wire.Tools(d.tools, nil), Policy: wire.Policy(wire.PolicyConfig{}), Admin: adminOf{d}, Auth: auth, Log: d.log})
 	must(t, err)
 	d.server, err = grpcserver.New(grpcserver.Config{Service: d.service})
 	must(t, err)

@@ -99,7 +99,7 @@ tool counts as one of the tier CONFIRM, unless --tier or --source say otherwise.
 
 // rule returns the ruling of the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
 func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *assumptions, name string, words []string) (*show.Ruling, error) {
-	rules, _, err := readRules(cfg)
+	rules, err := readRules(cfg)
 	if err != nil {
 		return nil, cli.Fail(cli.ExitUsage, err)
 	}

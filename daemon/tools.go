@@ -133,19 +133,19 @@ func (l limited) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 }
 
 // readRules reads the rule file. It returns nil when none is configured.
-func readRules(cfg *config.Config) (*permission.Rules, []byte, error) {
+func readRules(cfg *config.Config) (*permission.Rules, error) {
 	if cfg.Rules == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	text, err := os.ReadFile(cfg.Rules)
 	if err != nil {
-		return nil, nil, config.Errorf("rules: %w", err)
+		return nil, config.Errorf("rules: %w", err)
 	}
 	rules, err := permission.Parse(cfg.Rules, text)
 	if err != nil {
-		return nil, nil, config.Errorf("rules: %w", err)
+		return nil, config.Errorf("rules: %w", err)
 	}
-	return rules, text, nil
+	return rules, nil
 }
 
 // paths resolves a path argument to a file in the workspace of a namespace.

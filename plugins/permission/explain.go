@@ -44,10 +44,15 @@ type Tried struct {
 
 // Explain explains the decision about a call. It uses the same code as Check, so both always agree.
 func (g *Gate) Explain(in *hook.Input) Explanation {
-	d := g.judge(in)
-	e := Explanation{
-		Action: string(d.action), Rule: d.name(), Mode: d.mode, Kept: d.kept, Command: d.part, Why: d.why(), Tried: g.tried(in),
-	}
+	e := g.Ruling(in)
+	e.Tried = g.tried(in)
+	return e
+}
+
+// Ruling returns an explanation without the rules that were tried.
+func (g *Gate) Ruling(in *hook.Input) Explanation {
+	d := g.judge(g.Rules(), in)
+	e := Explanation{Action: string(d.action), Rule: d.name(), Mode: d.mode, Kept: d.kept, Command: d.part, Why: d.why()}
 	if d.layer != nil {
 		e.Layer = d.layer.name
 	}
@@ -92,7 +97,7 @@ func (d *decision) why() string {
 
 // tried matches every rule that names the tool with the call.
 func (g *Gate) tried(in *hook.Input) []Tried {
-	rules := g.rules.Load()
+	rules := g.Rules()
 	c := rules.candidatesOf(in.Descriptor)
 	ls, _ := g.layersOf(rules, in)
 	subjects := []subject{g.subject(c, in)}
@@ -137,13 +142,7 @@ func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	for i, d := range descriptors {
 		tools[i] = known{d, schemaOf(d.Parameters)}
 	}
-	all := []*layer{r.operator}
-	for _, layers := range []map[string]*layer{r.namespaces, r.modes} {
-		for _, l := range layers {
-			all = append(all, l)
-		}
-	}
-	for _, l := range all {
+	for _, l := range r.layers() {
 		for _, rule := range l.rules {
 			warn := func(format string, args ...any) {
 				found = append(found, Warning{rule.line, rule.column, rule.name + ": " + fmt.Sprintf(format, args...)})

@@ -10,7 +10,7 @@ import (
 // of it gets the error for an unknown tool. A tool whose calls a rule may block is not hidden: a call of a hidden tool could not block the
 // run.
 func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
-	rules := g.rules.Load()
+	rules := g.Rules()
 	c := rules.candidatesOf(d)
 	if !c.mayHide {
 		return false

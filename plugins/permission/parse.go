@@ -48,7 +48,9 @@ func Parse(name string, file []byte) (rules *Rules, err error) {
 		at.File = name
 	}
 	if err == nil {
+		rules.number()
 		sum := sha256.Sum256(file)
+		rules.file, rules.text = name, append([]byte{}, file...)
 		rules.version = hex.EncodeToString(sum[:8])
 	}
 	return rules, err
@@ -112,7 +114,7 @@ func (r *reader) read(n ast.Node) error {
 	}
 	operator["namespaces"] = func(n ast.Node) error {
 		return eachNamed(n, func(key, value ast.Node, name string) (err error) {
-			l := &layer{name: "namespace " + name, byTier: map[tool.Tier]action{}}
+			l := &layer{name: namespaceLayer + name, byTier: map[tool.Tier]action{}}
 			set(&out.namespaces, name, l)
 			return eachMember(value, r.members(l))
 		})

@@ -20,6 +20,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/tool"
@@ -54,7 +55,7 @@ type Gate struct {
 	paths      Paths
 	modes      Modes
 	above      func(in *hook.Input) []string
-	rules      atomic.Pointer[Rules]
+	rules      atomic.Pointer[inForce]
 }
 
 // New returns a gate.
@@ -73,17 +74,26 @@ func (g *Gate) splitter(d *tool.Descriptor) Splitter {
 }
 
 // Rules returns the active rules.
-func (g *Gate) Rules() *Rules { return g.rules.Load() }
+func (g *Gate) Rules() *Rules { return g.rules.Load().Rules }
 
 // Waits reports whether questions of UNATTENDED runs wait for an answer.
 func (g *Gate) Waits() bool { return g.rules.Load().unattended != deny }
 
-// Swap activates rules. Nil activates the default rules.
+// Swap activates rules. Nil activates the default rules. The hits of the rules count from now.
 func (g *Gate) Swap(rules *Rules) {
 	if rules == nil {
 		rules = Default()
 	}
-	g.rules.Store(rules)
+	g.rules.Store(&inForce{Rules: rules, since: time.Now()})
+}
+
+// Trial returns a gate that decides by other rules, for the same tools, files and modes. It uses no remembered answers. The modes are those
+// of the gate when modes is nil.
+func (g *Gate) Trial(rules *Rules, modes Modes) *Gate {
+	if modes == nil {
+		modes = g.modes
+	}
+	return New(Config{Rules: rules, SingleUser: g.singleUser, Commands: g.commands, Paths: g.paths, Modes: modes, Above: g.above})
 }
 
 // Reload parses a rule file and activates its rules. On an error, which is a [*ParseError], the old rules stay active.
@@ -101,7 +111,11 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if in.Descriptor == nil {
 		return hook.Verdict{}, errors.New("call without a descriptor")
 	}
-	d := g.judge(in)
+	rules := g.rules.Load()
+	d := g.judge(rules.Rules, in)
+	if in.Answer() == nil { // A call that was asked about counts once.
+		rules.count(in.Namespace, &d)
+	}
 	return g.verdict(in, &d).By(hook.Rule{Name: d.name(), Reason: d.reason()}), nil
 }
 
@@ -128,8 +142,7 @@ func (g *Gate) verdict(in *hook.Input, d *decision) hook.Verdict {
 
 // judge decides a call by rules, modes and remembered answers. Check and Explain both use it, so an explanation always agrees with the
 // decision.
-func (g *Gate) judge(in *hook.Input) decision {
-	rules := g.rules.Load()
+func (g *Gate) judge(rules *Rules, in *hook.Input) decision {
 	c := rules.candidatesOf(in.Descriptor)
 	ls, modes := g.layersOf(rules, in)
 	s := g.subject(c, in)

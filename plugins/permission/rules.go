@@ -2,6 +2,7 @@ package permission
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,7 +46,21 @@ type Rules struct {
 	expiresIn  time.Duration // 0 means the same time as for other tickets of the daemon
 	unattended action        // action for a question in an unattended run: deny or ask
 	index      index
-	version    string // beginning of the file's SHA-256; empty for the default rules
+	file       string // name of the file; empty for the default rules, as the next two
+	text       []byte
+	version    string // beginning of the file's SHA-256
+	slots      int    // number of hits to count: one for each rule, and one for each tier of each layer
+}
+
+// Version returns the first 16 hexadecimal digits of the file's SHA-256, or "" for the default rules.
+func (r *Rules) Version() string { return r.version }
+
+// Text returns the text of the file, or nil for the default rules and for nil. The caller must not change it.
+func (r *Rules) Text() []byte {
+	if r == nil {
+		return nil
+	}
+	return r.text
 }
 
 // A layer is a group of rules: those of the operator, a namespace, a thread or a run.
@@ -54,12 +69,14 @@ type layer struct {
 	rules    []*rule
 	byTier   map[tool.Tier]action // actions for calls that no rule matches; for a tier that is missing, the next layers decide
 	chosenBy []string             // for a mode: the roles that may choose it
+	slot     int                  // slot of the first tier
 }
 
 // A rule matches a call when each of its lists that is not empty matches the call.
 type rule struct {
 	name         string
 	line, column int // 0 when the rule is not from a file
+	slot         int
 	action       action
 	tools        []*pattern
 	tiers        []tool.Tier
@@ -78,16 +95,45 @@ type rule struct {
 
 // Default returns the rules of a gate without a rule file.
 func Default() *Rules {
-	return &Rules{
+	r := &Rules{
 		operator: &layer{
 			name: operatorLayer, byTier: map[tool.Tier]action{tool.Observe: allow, tool.Confirm: ask, tool.Escalate: ask},
 		},
 		approvers:  approvers{roles: []string{"approver"}},
 		unattended: deny,
 	}
+	r.number()
+	return r
 }
 
-const operatorLayer = "operator"
+// number gives each rule and each tier of a layer its slot.
+func (r *Rules) number() {
+	r.slots = 0
+	for _, l := range r.layers() {
+		for _, one := range l.rules {
+			one.slot = r.slots
+			r.slots++
+		}
+		l.slot = r.slots
+		r.slots += len(tiers)
+	}
+}
+
+// layers returns all layers: those of the modes and namespaces, in the order of their names, then the operator's.
+func (r *Rules) layers() (all []*layer) {
+	for _, layers := range []map[string]*layer{r.modes, r.namespaces} {
+		for _, name := range slices.Sorted(maps.Keys(layers)) {
+			all = append(all, layers[name])
+		}
+	}
+	return append(all, r.operator)
+}
+
+// The name of the operator's layer, and the beginning of the names of the layers of namespaces.
+const (
+	operatorLayer  = "operator"
+	namespaceLayer = "namespace "
+)
 
 // approvers are the principals that may answer a question. Such a principal has one of the roles, and belongs to one of the groups. Without
 // roles, those of the file apply. Without groups, those apply that the daemon's configuration has for the namespace.

@@ -134,6 +134,8 @@ func Table() map[string]Rule {
 
 		tooldv1.CallService_ListRules_FullMethodName:         {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_RevokeRule_FullMethodName:        {Roles: end | Approver, Limit: quick, Audited: true},
+		tooldv1.CallService_GetPolicy_FullMethodName:         {Roles: Operator | Viewer, Reads: true, Limit: quick},
+		tooldv1.CallService_TryRules_FullMethodName:          {Roles: Operator, Reads: true, Limit: quick},
 		tooldv1.CallService_SetPermissionMode_FullMethodName: {Roles: end | Approver, Limit: quick, Audited: true},
 
 		tooldv1.ToolService_ListTools_FullMethodName:   {Roles: see, Reads: true, Limit: quick},

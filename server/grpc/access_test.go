@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/toold-dev/toold/daemon/wire"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 	"github.com/toold-dev/toold/server/access"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
@@ -52,8 +53,9 @@ func mayCall() map[string][]string {
 		"/toold.v1.CallService/SendInput":    start,
 		"/toold.v1.CallService/ReadArtifact": see, "/toold.v1.CallService/GetRun": see,
 		"/toold.v1.CallService/CancelCall": end, "/toold.v1.CallService/CancelCalls": end, "/toold.v1.CallService/EndRun": end,
-		"/toold.v1.CallService/ListRules":         see,
-		"/toold.v1.CallService/RevokeRule":        {"caller", "delegate", "approver", "operator"},
+		"/toold.v1.CallService/ListRules":  see,
+		"/toold.v1.CallService/RevokeRule": {"caller", "delegate", "approver", "operator"},
+		"/toold.v1.CallService/GetPolicy":  {"operator", "viewer"}, "/toold.v1.CallService/TryRules": {"operator"},
 		"/toold.v1.CallService/SetPermissionMode": {"caller", "delegate", "approver", "operator"},
 		"/toold.v1.ToolService/ListTools":         see, "/toold.v1.ToolService/GetTool": see, "/toold.v1.ToolService/WatchTools": see,
 		"/toold.v1.ToolService/ExportTools":     see,
@@ -163,7 +165,7 @@ func TestT57MethodWithoutEntry(t *testing.T) {
 	w := newWorld(t, options{})
 	auth, err := access.NewAuth(userTokens(), nil)
 	must(t, err)
-	services, err := service.New(service.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Admin: w.admin, Auth: auth})
+	services, err := service.New(service.Config{Engine: stubEngine{}, DeadLetters: w.engine.Outbox(), Tools: stubTools{}, Policy: wire.Policy(wire.PolicyConfig{}), Admin: w.admin, Auth: auth})
 	must(t, err)
 	s, err := grpcserver.New(grpcserver.Config{Service: services})
 	must(t, err)

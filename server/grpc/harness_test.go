@@ -136,6 +136,9 @@ func newWorld(t testing.TB, o options) *world {
 	must(t, err)
 	cfg := service.Config{
 		Engine: wire.Engine(w.engine), DeadLetters: w.engine.Outbox(), Tools: wire.Tools(w.tools, w.gate.Hidden),
+		Policy: wire.Policy(wire.PolicyConfig{
+			Gate: w.gate, Tools: w.tools, List: w.engine.Records().List,
+		}),
 		Admin: w.admin, Auth: auth, Log: o.log, Guests: grpcserver.Guests(),
 	}
 	if o.config != nil {

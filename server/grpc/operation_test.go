@@ -45,7 +45,7 @@ func TestOperationsOfOperators(t *testing.T) {
 		only = append(only, access.Token{Hash: hashOf(tokenOf("only-" + role)), Principal: tool.Principal{Namespace: "default", Subject: "only-" + role, Roles: []string{role}}})
 	}
 	w := newWorld(t, options{tokens: only, config: func(c *service.Config) { c.Operation = reported.add }})
-	readers := []string{"ListDeadLetters", "ListTokens", "ListQuarantinedTools", "ReadAudit", "VerifyAudit", "ListAuditCheckpoints", "GetLoad"}
+	readers := []string{"ListDeadLetters", "ListTokens", "ListQuarantinedTools", "ReadAudit", "VerifyAudit", "ListAuditCheckpoints", "GetLoad", "TryRules"}
 	table := mayCall()
 	for _, m := range registered(t, w.as("vera")) {
 		roles := table["/"+string(m.Parent().FullName())+"/"+string(m.Name())]

@@ -37,6 +37,8 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.CallService_EndRun_FullMethodName, calls.EndRun)
 	unary(a, tooldv1.CallService_ListRules_FullMethodName, calls.ListRules)
 	unary(a, tooldv1.CallService_RevokeRule_FullMethodName, calls.RevokeRule)
+	unary(a, tooldv1.CallService_GetPolicy_FullMethodName, calls.GetPolicy)
+	unary(a, tooldv1.CallService_TryRules_FullMethodName, calls.TryRules)
 	unary(a, tooldv1.CallService_SetPermissionMode_FullMethodName, calls.SetPermissionMode)
 	unary(a, tooldv1.CallService_ClaimSuspension_FullMethodName, calls.ClaimSuspension)
 	unary(a, tooldv1.CallService_WhoAmI_FullMethodName, calls.WhoAmI)

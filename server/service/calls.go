@@ -22,6 +22,7 @@ type calls struct {
 	engine   Engine
 	tools    Tools
 	turns    *turns.Service
+	policy   Policy
 	watchers *watchers
 	service  *Service
 }

@@ -20,6 +20,7 @@ type Config struct {
 	Engine      Engine       // required
 	DeadLetters DeadLetters  // required
 	Tools       Tools        // required
+	Policy      Policy       // required
 	Admin       Admin        // required
 	Auth        *access.Auth // required
 	// Workers accepts workers: programs that connect to run tools. If it is nil, the daemon accepts no workers.
@@ -66,8 +67,8 @@ type Service struct {
 
 // New returns the services. The caller must call [Service.Stop], even if no endpoint ever served.
 func New(cfg Config) (*Service, error) {
-	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Admin == nil || cfg.Auth == nil {
-		return nil, errors.New("service: engine, dead letters, tools, admin and auth are required")
+	if cfg.Engine == nil || cfg.DeadLetters == nil || cfg.Tools == nil || cfg.Policy == nil || cfg.Admin == nil || cfg.Auth == nil {
+		return nil, errors.New("service: engine, dead letters, tools, policy, admin and auth are required")
 	}
 	cfg.fill()
 	s := &Service{cfg: cfg, log: cfg.Log, methods: map[string]*method{}}
@@ -81,7 +82,7 @@ func New(cfg Config) (*Service, error) {
 	s.unknown.interceptors = []interceptor{count, s.mapError, s.logRefusal, refuseUnknown}
 	s.items = s.itemInterceptors()
 	s.Calls = &calls{
-		engine: cfg.Engine, tools: cfg.Tools, service: s, turns: turns.New(cfg.Engine),
+		engine: cfg.Engine, tools: cfg.Tools, service: s, turns: turns.New(cfg.Engine), policy: cfg.Policy,
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	}
 	s.Tools = &tools{tools: cfg.Tools}

@@ -3687,7 +3687,7 @@ var File_toold_v1_call_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\x80\x01\n" +
+	"\x1btoold/v1/call_service.proto\x12\btoold.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17toold/v1/artifact.proto\x1a\x19toold/v1/assessment.proto\x1a\x14toold/v1/batch.proto\x1a\x13toold/v1/call.proto\x1a\x14toold/v1/event.proto\x1a\x14toold/v1/input.proto\x1a\x18toold/v1/isolation.proto\x1a\x15toold/v1/policy.proto\x1a\x18toold/v1/principal.proto\x1a\x15toold/v1/result.proto\x1a\x19toold/v1/suspension.proto\x1a\x13toold/v1/turn.proto\"\x80\x01\n" +
 	"\x12ExecuteToolRequest\x12&\n" +
 	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12*\n" +
@@ -3924,7 +3924,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
 	"\x17CALL_ORDER_OLDEST_FIRST\x10\x02\x12\x1c\n" +
-	"\x18CALL_ORDER_EXPIRES_FIRST\x10\x032\xe8\r\n" +
+	"\x18CALL_ORDER_EXPIRES_FIRST\x10\x032\xf1\x0e\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
@@ -3953,7 +3953,9 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x06EndRun\x12\x17.toold.v1.EndRunRequest\x1a\x18.toold.v1.EndRunResponse\x12D\n" +
 	"\tListRules\x12\x1a.toold.v1.ListRulesRequest\x1a\x1b.toold.v1.ListRulesResponse\x12G\n" +
 	"\n" +
-	"RevokeRule\x12\x1b.toold.v1.RevokeRuleRequest\x1a\x1c.toold.v1.RevokeRuleResponse\x12\\\n" +
+	"RevokeRule\x12\x1b.toold.v1.RevokeRuleRequest\x1a\x1c.toold.v1.RevokeRuleResponse\x12D\n" +
+	"\tGetPolicy\x12\x1a.toold.v1.GetPolicyRequest\x1a\x1b.toold.v1.GetPolicyResponse\x12A\n" +
+	"\bTryRules\x12\x19.toold.v1.TryRulesRequest\x1a\x1a.toold.v1.TryRulesResponse\x12\\\n" +
 	"\x11SetPermissionMode\x12\".toold.v1.SetPermissionModeRequest\x1a#.toold.v1.SetPermissionModeResponse\x12B\n" +
 	"\aSession\x12\x18.toold.v1.SessionRequest\x1a\x19.toold.v1.SessionResponse(\x010\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
@@ -4056,8 +4058,12 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*status.Status)(nil),             // 81: google.rpc.Status
 	(*ReadArtifactRequest)(nil),       // 82: toold.v1.ReadArtifactRequest
 	(*SendInputRequest)(nil),          // 83: toold.v1.SendInputRequest
-	(*ReadArtifactResponse)(nil),      // 84: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 85: toold.v1.SendInputResponse
+	(*GetPolicyRequest)(nil),          // 84: toold.v1.GetPolicyRequest
+	(*TryRulesRequest)(nil),           // 85: toold.v1.TryRulesRequest
+	(*ReadArtifactResponse)(nil),      // 86: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 87: toold.v1.SendInputResponse
+	(*GetPolicyResponse)(nil),         // 88: toold.v1.GetPolicyResponse
+	(*TryRulesResponse)(nil),          // 89: toold.v1.TryRulesResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
 	55, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
@@ -4152,34 +4158,38 @@ var file_toold_v1_call_service_proto_depIdxs = []int32{
 	41, // 89: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
 	43, // 90: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
 	45, // 91: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	47, // 92: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	49, // 93: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	3,  // 94: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	5,  // 95: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	7,  // 96: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	9,  // 97: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
-	11, // 98: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
-	13, // 99: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	15, // 100: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
-	17, // 101: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
-	19, // 102: toold.v1.CallService.WatchInbox:output_type -> toold.v1.WatchInboxResponse
-	24, // 103: toold.v1.CallService.CountCalls:output_type -> toold.v1.CountCallsResponse
-	28, // 104: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	30, // 105: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	32, // 106: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	34, // 107: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	36, // 108: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	38, // 109: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	84, // 110: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	85, // 111: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	40, // 112: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	42, // 113: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	44, // 114: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	46, // 115: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	48, // 116: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	52, // 117: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	94, // [94:118] is the sub-list for method output_type
-	70, // [70:94] is the sub-list for method input_type
+	84, // 92: toold.v1.CallService.GetPolicy:input_type -> toold.v1.GetPolicyRequest
+	85, // 93: toold.v1.CallService.TryRules:input_type -> toold.v1.TryRulesRequest
+	47, // 94: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	49, // 95: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	3,  // 96: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	5,  // 97: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	7,  // 98: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	9,  // 99: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	11, // 100: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	13, // 101: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	15, // 102: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
+	17, // 103: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
+	19, // 104: toold.v1.CallService.WatchInbox:output_type -> toold.v1.WatchInboxResponse
+	24, // 105: toold.v1.CallService.CountCalls:output_type -> toold.v1.CountCallsResponse
+	28, // 106: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	30, // 107: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	32, // 108: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	34, // 109: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	36, // 110: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	38, // 111: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	86, // 112: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	87, // 113: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	40, // 114: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	42, // 115: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	44, // 116: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	46, // 117: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	88, // 118: toold.v1.CallService.GetPolicy:output_type -> toold.v1.GetPolicyResponse
+	89, // 119: toold.v1.CallService.TryRules:output_type -> toold.v1.TryRulesResponse
+	48, // 120: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	52, // 121: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	96, // [96:122] is the sub-list for method output_type
+	70, // [70:96] is the sub-list for method input_type
 	70, // [70:70] is the sub-list for extension type_name
 	70, // [70:70] is the sub-list for extension extendee
 	0,  // [0:70] is the sub-list for field type_name
@@ -4197,6 +4207,7 @@ func file_toold_v1_call_service_proto_init() {
 	file_toold_v1_event_proto_init()
 	file_toold_v1_input_proto_init()
 	file_toold_v1_isolation_proto_init()
+	file_toold_v1_policy_proto_init()
 	file_toold_v1_principal_proto_init()
 	file_toold_v1_result_proto_init()
 	file_toold_v1_suspension_proto_init()

@@ -41,6 +41,8 @@ const (
 	CallService_EndRun_FullMethodName            = "/toold.v1.CallService/EndRun"
 	CallService_ListRules_FullMethodName         = "/toold.v1.CallService/ListRules"
 	CallService_RevokeRule_FullMethodName        = "/toold.v1.CallService/RevokeRule"
+	CallService_GetPolicy_FullMethodName         = "/toold.v1.CallService/GetPolicy"
+	CallService_TryRules_FullMethodName          = "/toold.v1.CallService/TryRules"
 	CallService_SetPermissionMode_FullMethodName = "/toold.v1.CallService/SetPermissionMode"
 	CallService_Session_FullMethodName           = "/toold.v1.CallService/Session"
 )
@@ -175,6 +177,15 @@ type CallServiceClient interface {
 	//
 	// NOT_FOUND RULE_NOT_FOUND: the principal has no such rule in force.
 	RevokeRule(ctx context.Context, in *RevokeRuleRequest, opts ...grpc.CallOption) (*RevokeRuleResponse, error)
+	// Returns the permission rules in force that can apply in the namespace of the principal, with the number of their hits there. Roles:
+	// operator, viewer.
+	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
+	// Judges past calls, or one call, by the text of a rule file, and compares the result with the rules in force. It runs no tool, asks no
+	// other hook and stores nothing. One trial runs at a time; it takes at most 10 s. An error in the text is part of the response. Roles:
+	// operator.
+	//
+	// INVALID_ARGUMENT: last_calls is not from 1 to 1,000, or the call has no tool.
+	TryRules(ctx context.Context, in *TryRulesRequest, opts ...grpc.CallOption) (*TryRulesResponse, error)
 	// Sets the permission mode of a run or thread, also before its first call. The mode is stored, applies to calls that are gated from then
 	// on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules decide which of
 	// them may choose which mode.
@@ -484,6 +495,26 @@ func (c *callServiceClient) RevokeRule(ctx context.Context, in *RevokeRuleReques
 	return out, nil
 }
 
+func (c *callServiceClient) GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetPolicyResponse)
+	err := c.cc.Invoke(ctx, CallService_GetPolicy_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) TryRules(ctx context.Context, in *TryRulesRequest, opts ...grpc.CallOption) (*TryRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TryRulesResponse)
+	err := c.cc.Invoke(ctx, CallService_TryRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *callServiceClient) SetPermissionMode(ctx context.Context, in *SetPermissionModeRequest, opts ...grpc.CallOption) (*SetPermissionModeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetPermissionModeResponse)
@@ -637,6 +668,15 @@ type CallServiceServer interface {
 	//
 	// NOT_FOUND RULE_NOT_FOUND: the principal has no such rule in force.
 	RevokeRule(context.Context, *RevokeRuleRequest) (*RevokeRuleResponse, error)
+	// Returns the permission rules in force that can apply in the namespace of the principal, with the number of their hits there. Roles:
+	// operator, viewer.
+	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
+	// Judges past calls, or one call, by the text of a rule file, and compares the result with the rules in force. It runs no tool, asks no
+	// other hook and stores nothing. One trial runs at a time; it takes at most 10 s. An error in the text is part of the response. Roles:
+	// operator.
+	//
+	// INVALID_ARGUMENT: last_calls is not from 1 to 1,000, or the call has no tool.
+	TryRules(context.Context, *TryRulesRequest) (*TryRulesResponse, error)
 	// Sets the permission mode of a run or thread, also before its first call. The mode is stored, applies to calls that are gated from then
 	// on, and ends with the run. Roles: caller and delegate (own runs and threads), approver, operator; the operator's rules decide which of
 	// them may choose which mode.
@@ -728,6 +768,12 @@ func (UnimplementedCallServiceServer) ListRules(context.Context, *ListRulesReque
 }
 func (UnimplementedCallServiceServer) RevokeRule(context.Context, *RevokeRuleRequest) (*RevokeRuleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeRule not implemented")
+}
+func (UnimplementedCallServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetPolicy not implemented")
+}
+func (UnimplementedCallServiceServer) TryRules(context.Context, *TryRulesRequest) (*TryRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TryRules not implemented")
 }
 func (UnimplementedCallServiceServer) SetPermissionMode(context.Context, *SetPermissionModeRequest) (*SetPermissionModeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetPermissionMode not implemented")
@@ -1103,6 +1149,42 @@ func _CallService_RevokeRule_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CallService_GetPolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetPolicyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).GetPolicy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_GetPolicy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).GetPolicy(ctx, req.(*GetPolicyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_TryRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TryRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).TryRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_TryRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).TryRules(ctx, req.(*TryRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CallService_SetPermissionMode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SetPermissionModeRequest)
 	if err := dec(in); err != nil {
@@ -1194,6 +1276,14 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeRule",
 			Handler:    _CallService_RevokeRule_Handler,
+		},
+		{
+			MethodName: "GetPolicy",
+			Handler:    _CallService_GetPolicy_Handler,
+		},
+		{
+			MethodName: "TryRules",
+			Handler:    _CallService_TryRules_Handler,
 		},
 		{
 			MethodName: "SetPermissionMode",
