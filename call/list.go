@@ -111,4 +111,43 @@ type RunSummary struct {
 	Changed   time.Time // when the run was blocked or ended
 	Mode      string    // permission mode that a client chose; empty when no client chose one
 	Counts    map[Status]int
+	Owner     string // subject of the caller
+	RunActivity
+	Children []ChildRun // only of a single run
+}
+
+// A RunActivity says when a run or thread was active, and what it waits for.
+type RunActivity struct {
+	First  time.Time // when the oldest stored call was accepted; zero when no call is stored
+	Newest *Call     // the newest stored call, or nil
+	Waits  []*Call   // suspended calls that the principal may see, oldest first, at most [MaxWaits]
+}
+
+// A ChildRun is a run that a call of another run started.
+type ChildRun struct{ ID, ParentCall, Agent string }
+
+// A ThreadSummary is a thread with its permission mode.
+type ThreadSummary struct {
+	ID    string
+	Mode  string
+	Owner string
+	RunActivity
+}
+
+// The maximum numbers of entries in a RunSummary.
+const (
+	MaxWaits    = 20
+	MaxChildren = 100
+)
+
+// A RunQuery selects runs or threads by their newest call. Empty fields match all.
+type RunQuery struct {
+	States            []RunState // only of runs
+	Waiting           bool       // only with a suspended call, by the newest of these
+	Thread, ParentRun string     // only of runs
+	Agent, Caller     string
+	Labels            map[string]string
+	// After is the position of the last call that the previous page read. Zero begins at the first page.
+	After int64
+	Limit int
 }

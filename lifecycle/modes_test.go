@@ -1,6 +1,8 @@
 package lifecycle_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/toold-dev/toold/call"
@@ -18,6 +20,8 @@ func (m chosenBy) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	}
 	return may, exists
 }
+
+func (m chosenBy) All() []string { return slices.Sorted(maps.Keys(m)) }
 
 func withModes(c *lifecycle.Config) {
 	c.Modes = chosenBy{"default": {"caller", "approver", "operator"}, "plan": {"caller", "approver", "operator"}, "edits": {"approver", "operator"}, "bypass": {"operator"}}

@@ -64,6 +64,8 @@ type noModes struct{}
 
 func (noModes) MayChoose(string, tool.Principal) (may, exists bool) { return false, true }
 
+func (noModes) All() []string { return nil }
+
 // TestRunOfACallThatIsNotStored checks a first call that is not stored yet. Its run and thread already belong to its caller, even if many
 // other runs begin meanwhile.
 func TestRunOfACallThatIsNotStored(t *testing.T) {

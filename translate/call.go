@@ -205,18 +205,3 @@ func FromIsolation(i *call.Isolation) *tooldv1.Isolation {
 	}
 	return out
 }
-
-func FromRunSummary(r *call.RunSummary, namespace string) *tooldv1.RunSummary {
-	n := func(s call.Status) int64 { return int64(r.Counts[s]) }
-	out := &tooldv1.RunSummary{
-		RunId: r.ID, State: fromRunState(r.State), Namespace: namespace, ChangedAt: FromTime(r.Changed), PermissionMode: r.Mode,
-		Calls: &tooldv1.CallCounts{
-			New: n(call.New), Running: n(call.Running), Suspended: n(call.Suspended), Resuming: n(call.Resuming),
-			Succeeded: n(call.Succeeded), Failed: n(call.Failed), Cancelled: n(call.Cancelled),
-		},
-	}
-	if out.State == tooldv1.RunState_RUN_STATE_BLOCKED {
-		out.BlockedReason, out.BlockedCallId = r.Reason, r.BlockedBy
-	}
-	return out
-}

@@ -74,10 +74,16 @@ func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	if s.DefaultResult != "" {
 		out.OnExpiry = tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT
 	}
-	if a := s.Approvers; a != nil {
-		out.Approvers = &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead, Groups: a.Groups}
-	}
+	out.Approvers = fromApprovers(s.Approvers)
 	return out
+}
+
+// fromApprovers returns nil for nil.
+func fromApprovers(a *tool.Approvers) *tooldv1.Approvers {
+	if a == nil {
+		return nil
+	}
+	return &tooldv1.Approvers{Roles: fromRoles(a.Roles), DistinctFromCaller: a.DistinctFromCaller, Count: int32(a.Count), ResultInstead: a.ResultInstead, Groups: a.Groups}
 }
 
 // FromClaim translates the claim of a suspension, or nil.

@@ -43,6 +43,9 @@ func (aiSDK) part(p *parser, part node, hosted map[string]bool) error {
 	case "tool-input-start", "tool-input-delta", "tool-call-delta":
 		return part.refuse("is a part of a stream; send the complete message")
 	case "tool-call":
+	case "text":
+		p.say(part.get("text"))
+		return nil
 	default:
 		return nil
 	}

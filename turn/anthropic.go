@@ -41,6 +41,9 @@ func (anthropic) block(p *parser, b node) error {
 	if err != nil {
 		return err
 	}
+	if kind == "text" {
+		p.say(b.get("text"))
+	}
 	if kind != "tool_use" {
 		return nil // No call for the client: text, reasoning, or a call that Anthropic's server ran. The method results checks the results in the response.
 	}

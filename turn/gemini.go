@@ -37,6 +37,9 @@ func (gemini) part(p *parser, part node) error {
 	case !part.get("function_call").absent():
 		return part.refuse("has function_call; send the JSON of the API, which has functionCall")
 	case c.absent():
+		if part.get("thought").raw() != "true" {
+			p.say(part.get("text"))
+		}
 		return nil
 	}
 	if err := c.must('{'); err != nil {

@@ -46,6 +46,9 @@ func (responses) item(p *parser, item node, hosted map[string]bool) error {
 	case kind == "function_call":
 		return responses{}.call(p, item)
 	case kind == "message":
+		for part := range item.get("content").items() {
+			p.say(part.get("text"))
+		}
 		return item.assistant("assistant")
 	case slices.Contains(serverSide, kind):
 		return nil

@@ -28,6 +28,9 @@ func Providers() []Provider { return []Provider{OpenAI, OpenAIResponses, Anthrop
 // MaxCalls is the maximum number of calls in a turn, including those that toold does not run.
 const MaxCalls = 256
 
+// MaxText is the maximum size of [Call.Text] in bytes. The rest of a longer text is dropped.
+const MaxText = 4 << 10
+
 // maxKind is the maximum length in bytes of the provider's type of a call. Frames repeat it.
 const maxKind = 256
 
@@ -58,6 +61,9 @@ type Call struct {
 	Name        string `json:"name"`                    // unchanged, even if no tool can have this name
 	// Arguments are the bytes of the message. They may be any text. They are not in the JSON form.
 	Arguments string `json:"-"`
+	// Text is what the model wrote since the previous call that toold runs, without reasoning, at most [MaxText] bytes. It is not in the
+	// JSON form.
+	Text      string `json:"-"`
 	Truncated bool   `json:"truncated,omitempty"` // The output was cut, so the arguments must not be used, even if they parse.
 	// Caller is the JSON of the member "caller" of a call in OpenAI's Responses API. The answer to the call repeats it.
 	Caller string `json:"caller,omitempty"`
@@ -136,6 +142,7 @@ type parser struct {
 	idBytes    int // total size of ids
 	digest     []byte
 	stopReason string // stop reason that the message itself contains
+	text       []byte // what the model wrote since the last call that toold runs
 }
 
 const callsDomain = "toold.turn.calls.v1"
@@ -205,9 +212,19 @@ func (p *parser) add(f *found) error {
 		return nil
 	}
 	p.turn.Calls = append(p.turn.Calls, Call{
-		Index: index, ModelCallID: f.id, Name: f.name, Arguments: f.arguments, Truncated: f.truncated, Caller: f.caller,
+		Index: index, ModelCallID: f.id, Name: f.name, Arguments: f.arguments, Text: strings.ToValidUTF8(string(p.text), ""), Truncated: f.truncated, Caller: f.caller,
 	})
+	p.text = nil
 	return nil
+}
+
+// say adds a text of the model, which the next call that toold runs gets. Absent texts add nothing.
+func (p *parser) say(text node) {
+	s := strings.TrimSpace(text.str())
+	if s != "" && len(p.text) > 0 {
+		s = "\n\n" + s
+	}
+	p.text = append(p.text, s[:min(len(s), MaxText-len(p.text))]...)
 }
 
 // truncateLast marks the last call of the response, unless the client runs it.

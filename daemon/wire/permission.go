@@ -14,3 +14,5 @@ type modes struct{ gate *permission.Gate }
 func (m modes) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 	return m.gate.Rules().MayChoose(mode, p)
 }
+
+func (m modes) All() []string { return m.gate.Rules().AllModes() }

@@ -20,6 +20,8 @@ const DefaultMode = "default"
 type Modes interface {
 	// MayChoose reports whether a principal may choose a mode, and whether the mode exists.
 	MayChoose(mode string, p tool.Principal) (may, exists bool)
+	// All returns the names of all modes, the built-in ones first.
+	All() []string
 }
 
 // chosenMode is the stored permission mode of a run or thread.
@@ -109,6 +111,28 @@ func (s *Service) SetMode(ctx context.Context, p tool.Principal, run, thread, mo
 	s.cfg.Log.Info("permission mode changed", zap.String("run_id", run), zap.String("thread_id", thread), zap.String("from", previous),
 		zap.String("to", mode), zap.String("by", p.Subject))
 	return previous, nil
+}
+
+// ModeChoices returns the modes that a principal may choose now for a run or thread that it sees.
+func (s *Service) ModeChoices(ctx context.Context, p tool.Principal, run, thread string) (choices []string, err error) {
+	if s.cfg.Modes == nil {
+		return nil, nil
+	}
+	b := RunOrThread{p.Namespace, run, thread}
+	owner, err := s.cfg.Owners.Owner(ctx, b, "")
+	if err != nil || owner != p.Subject && !p.HasRole("approver") && !p.HasRole("operator") {
+		return nil, err
+	}
+	current := DefaultMode
+	if m := s.cfg.Policies.mode(b); m != nil {
+		current = m.Mode
+	}
+	for _, mode := range s.cfg.Modes.All() {
+		if s.mayChange(p, current, mode) == nil {
+			choices = append(choices, mode)
+		}
+	}
+	return choices, nil
 }
 
 func storedMode(m *chosenMode) (store.Policy, error) {

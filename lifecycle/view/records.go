@@ -89,17 +89,17 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	return page, err
 }
 
-// Run returns the state of a run. It returns the error "not found" for a run without calls.
-func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
-	r.cfg.Settle()
-	if _, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id); err != nil {
+// state returns the state of a run, without its children. It returns the error "not found" for a run without calls.
+func (r *Records) state(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
+	owner, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id)
+	if err != nil {
 		return nil, err
 	}
 	counts, err := r.cfg.Store.RunCounts(ctx, p.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
-	run := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts}
+	run := &call.RunSummary{ID: id, State: call.RunOpen, Counts: counts, Owner: owner}
 	run.Mode, _ = r.cfg.Modes.Modes(p.Namespace, id, "")
 	if counts[call.Suspended] > 0 {
 		run.State = call.RunWaiting
@@ -112,7 +112,8 @@ func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.R
 	case stored.State != call.RunOpen:
 		run.State, run.Reason, run.BlockedBy, run.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
 	}
-	return run, nil
+	run.RunActivity, err = r.activity(ctx, p, call.Query{Namespace: p.Namespace, Run: id}, counts[call.Suspended] > 0)
+	return run, err
 }
 
 // Document returns one document if the principal may see it.

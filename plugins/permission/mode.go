@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/toold-dev/toold/hook"
@@ -40,6 +41,17 @@ func (r *Rules) MayChoose(mode string, p tool.Principal) (may, exists bool) {
 		roles, exists = own.chosenBy, true
 	}
 	return slices.ContainsFunc(roles, func(role string) bool { return slices.Contains(p.Roles, role) }), exists
+}
+
+// AllModes returns the names of all modes: the built-in ones, then those of the operator, sorted.
+func (r *Rules) AllModes() []string {
+	modes := []string{ModeDefault, ModePlan, ModeAcceptEdits, ModeBypass}
+	for _, own := range slices.Sorted(maps.Keys(r.modes)) {
+		if choosers[own] == nil {
+			modes = append(modes, own)
+		}
+	}
+	return modes
 }
 
 // chosen contains the modes that apply to a call.

@@ -130,6 +130,9 @@ func Table() map[string]Rule {
 		tooldv1.CallService_ReadArtifact_FullMethodName: {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_SendInput_FullMethodName:    {Roles: Caller | Delegate, Limit: quick},
 		tooldv1.CallService_GetRun_FullMethodName:       {Roles: see, Reads: true, Limit: quick},
+		tooldv1.CallService_ListRuns_FullMethodName:     {Roles: see, Reads: true, Limit: quick},
+		tooldv1.CallService_ListThreads_FullMethodName:  {Roles: see, Reads: true, Limit: quick},
+		tooldv1.CallService_GetThread_FullMethodName:    {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_EndRun_FullMethodName:       {Roles: end, Limit: quick, Audited: true},
 
 		tooldv1.CallService_ListRules_FullMethodName:         {Roles: see, Reads: true, Limit: quick},

@@ -52,6 +52,7 @@ func mayCall() map[string][]string {
 		"/toold.v1.CallService/WatchCalls": see, "/toold.v1.CallService/WatchInbox": see, "/toold.v1.CallService/CountCalls": see, "/toold.v1.CallService/Session": see, "/toold.v1.CallService/GetCall": see, "/toold.v1.CallService/ListCalls": see,
 		"/toold.v1.CallService/SendInput":    start,
 		"/toold.v1.CallService/ReadArtifact": see, "/toold.v1.CallService/GetRun": see,
+		"/toold.v1.CallService/ListRuns": see, "/toold.v1.CallService/ListThreads": see, "/toold.v1.CallService/GetThread": see,
 		"/toold.v1.CallService/CancelCall": end, "/toold.v1.CallService/CancelCalls": end, "/toold.v1.CallService/EndRun": end,
 		"/toold.v1.CallService/ListRules":  see,
 		"/toold.v1.CallService/RevokeRule": {"caller", "delegate", "approver", "operator"},

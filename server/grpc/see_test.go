@@ -68,7 +68,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
 			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
 			"GetTurn":      s.turns,
-			"GetRun":       s.others, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
+			"GetRun":       s.others, "ListRuns": nil, "ListThreads": nil, "GetThread": nil, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
 			"ListAuditCheckpoints": nil, "GetLoad": nil, "ListProblems": nil, // They name no calls. TestAdministeredState checks who sees what.
 			"GetPolicy":   nil, // It names no calls. TestPolicy checks who sees what.
@@ -405,6 +405,7 @@ func (s *seen) others(t *testing.T) {
 			}
 		}
 	}
+	s.activity(t)
 	tools := tooldv1.NewToolServiceClient(s.w.as(s.user))
 	listed := map[string]bool{}
 	if list, err := tools.ListTools(within(t), &tooldv1.ListToolsRequest{}); err == nil {
@@ -433,5 +434,37 @@ func (s *seen) others(t *testing.T) {
 	}
 	if listed["secret"] {
 		t.Errorf("%s lists a tool that is denied", s.user)
+	}
+}
+
+// activity checks the lists of runs and threads: each entry is what the principal gets by its id, and names only calls that it may get.
+func (s *seen) activity(t *testing.T) {
+	t.Helper()
+	client := s.w.calls(s.user)
+	runs, err := client.ListRuns(within(t), &tooldv1.ListRunsRequest{})
+	if err != nil {
+		return // the principal has none of the roles
+	}
+	threads, err := client.ListThreads(within(t), &tooldv1.ListThreadsRequest{})
+	must(t, err)
+	var waits []*tooldv1.WaitingCall
+	for _, r := range runs.GetRuns() {
+		got, err := client.GetRun(within(t), &tooldv1.GetRunRequest{RunId: r.GetRunId()})
+		if err != nil || !proto.Equal(got.GetRun(), r) {
+			t.Errorf("%s lists the run %v and gets %v, %v", s.user, r, got, err)
+		}
+		waits = append(waits, r.GetWaits()...)
+	}
+	for _, r := range threads.GetThreads() {
+		got, err := client.GetThread(within(t), &tooldv1.GetThreadRequest{ThreadId: r.GetThreadId()})
+		if err != nil || !proto.Equal(got.GetThread(), r) {
+			t.Errorf("%s lists the thread %v and gets %v, %v", s.user, r, got, err)
+		}
+		waits = append(waits, r.GetWaits()...)
+	}
+	for _, w := range waits {
+		if s.calls[w.GetCallId()] == nil {
+			t.Errorf("%s sees the question %v, and not its call", s.user, w)
+		}
 	}
 }

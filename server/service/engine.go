@@ -77,6 +77,12 @@ type Artifacts interface {
 // Runs reads and ends runs.
 type Runs interface {
 	Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error)
+	// Runs and Threads return a page, and the position for the next page; zero means that there is none.
+	Runs(ctx context.Context, p tool.Principal, q *call.RunQuery) (runs []*call.RunSummary, next int64, err error)
+	Threads(ctx context.Context, p tool.Principal, q *call.RunQuery) (threads []*call.ThreadSummary, next int64, err error)
+	Thread(ctx context.Context, p tool.Principal, id string) (*call.ThreadSummary, error)
+	// ModeChoices returns the permission modes that a principal may choose now for a run or a thread.
+	ModeChoices(ctx context.Context, p tool.Principal, run, thread string) ([]string, error)
 	// EndRun returns the ids of the calls that it cancelled.
 	EndRun(ctx context.Context, p tool.Principal, id, reason, supersededBy string) ([]string, error)
 	// SetMode sets the permission mode of a run or a thread and returns the previous one.

@@ -137,19 +137,6 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	return resp, nil
 }
 
-// GetRun returns the state of a run.
-func (s *calls) GetRun(ctx context.Context, req *tooldv1.GetRunRequest) (*tooldv1.GetRunResponse, error) {
-	if err := translate.Required("run_id", req.GetRunId()); err != nil {
-		return nil, err
-	}
-	p := access.From(ctx)
-	r, err := s.engine.Run(ctx, p.Principal, req.GetRunId())
-	if err != nil {
-		return nil, err
-	}
-	return &tooldv1.GetRunResponse{Run: translate.FromRunSummary(r, p.Namespace)}, nil
-}
-
 // EndRun ends a run.
 func (s *calls) EndRun(ctx context.Context, req *tooldv1.EndRunRequest) (*tooldv1.EndRunResponse, error) {
 	if err := errors.Join(translate.Required("run_id", req.GetRunId()), translate.Short("reason", req.GetReason(), translate.MaxReason), translate.Short("superseded_by_run_id", req.GetSupersededByRunId(), translate.MaxRunID)); err != nil {

@@ -275,7 +275,7 @@ func batchOf(t *turn.Turn, p tool.Principal, r *Request) (spec call.BatchSpec, e
 	}
 	for i := range t.Calls {
 		from, c := &t.Calls[i], r.Call
-		c.Tool, c.Arguments, c.ModelCallID = from.Tool(), from.Arguments, from.ModelCallID
+		c.Tool, c.Arguments, c.ModelCallID, c.ModelReason = from.Tool(), from.Arguments, from.ModelCallID, from.Text
 		c.ID = callID(p.Namespace, r.Call.Run.Thread, r.ID, from.Index)
 		c.Turn = call.TurnCall{Strict: t.Strict, Truncated: from.Truncated}
 		spec.Calls = append(spec.Calls, c)

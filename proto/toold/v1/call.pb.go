@@ -416,7 +416,8 @@ type CallSpec struct {
 	// CANCELLED. Otherwise the request is refused with RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has a different idempotency key.
 	RetryOf string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Why the model made the call, in the model's words, for the people who are asked: at most 4 KiB. It is stored and shown, and changes
-	// nothing. It is not part of the digest, and not compared when the call_id is sent again.
+	// nothing. It is not part of the digest, and not compared when the call_id is sent again. The calls of a turn have the text that the
+	// model wrote before them, without its reasoning.
 	ModelReason   string `protobuf:"bytes,10,opt,name=model_reason,json=modelReason,proto3" json:"model_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1654,8 +1655,6 @@ func (x *Call) GetBatchPosition() int32 {
 }
 
 // RunSummary is the state of a run.
-//
-// Numbers 9 to 15 are reserved for its thread and its times.
 type RunSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The orchestrator's id.
@@ -1674,8 +1673,30 @@ type RunSummary struct {
 	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The permission mode that was set with SetPermissionMode; empty if none was.
 	PermissionMode string `protobuf:"bytes,8,opt,name=permission_mode,json=permissionMode,proto3" json:"permission_mode,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the newest call; empty for none.
+	ThreadId string `protobuf:"bytes,9,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// When the oldest call was accepted that is not trimmed yet. Absent if all calls are trimmed.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the newest call was accepted.
+	LastCallAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_call_at,json=lastCallAt,proto3" json:"last_call_at,omitempty"`
+	// The run that started this one; empty for none.
+	ParentRunId string `protobuf:"bytes,12,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
+	// The call that started this run; empty for none.
+	ParentCallId string `protobuf:"bytes,13,opt,name=parent_call_id,json=parentCallId,proto3" json:"parent_call_id,omitempty"`
+	// Of the newest call, as are agent_id and labels.
+	OnBehalfOf string `protobuf:"bytes,16,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
+	// Agent.agent_id.
+	AgentId string `protobuf:"bytes,17,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Run.labels.
+	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The subject of the caller.
+	Caller string `protobuf:"bytes,19,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The open questions of its calls that the principal may see, oldest first, at most 20.
+	Waits []*WaitingCall `protobuf:"bytes,20,rep,name=waits,proto3" json:"waits,omitempty"`
+	// The runs that calls of this run started, oldest first, at most 100. Only GetRun sets it; it looks at the newest 1,000 calls.
+	Children      []*ChildRun `protobuf:"bytes,21,rep,name=children,proto3" json:"children,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RunSummary) Reset() {
@@ -1764,6 +1785,401 @@ func (x *RunSummary) GetPermissionMode() string {
 	return ""
 }
 
+func (x *RunSummary) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *RunSummary) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *RunSummary) GetLastCallAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastCallAt
+	}
+	return nil
+}
+
+func (x *RunSummary) GetParentRunId() string {
+	if x != nil {
+		return x.ParentRunId
+	}
+	return ""
+}
+
+func (x *RunSummary) GetParentCallId() string {
+	if x != nil {
+		return x.ParentCallId
+	}
+	return ""
+}
+
+func (x *RunSummary) GetOnBehalfOf() string {
+	if x != nil {
+		return x.OnBehalfOf
+	}
+	return ""
+}
+
+func (x *RunSummary) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *RunSummary) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *RunSummary) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *RunSummary) GetWaits() []*WaitingCall {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
+func (x *RunSummary) GetChildren() []*ChildRun {
+	if x != nil {
+		return x.Children
+	}
+	return nil
+}
+
+// ChildRun is a run that a call of another run started.
+type ChildRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The call that started it.
+	ParentCallId string `protobuf:"bytes,2,opt,name=parent_call_id,json=parentCallId,proto3" json:"parent_call_id,omitempty"`
+	// Of the newest call of the run.
+	AgentId       string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChildRun) Reset() {
+	*x = ChildRun{}
+	mi := &file_toold_v1_call_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChildRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChildRun) ProtoMessage() {}
+
+func (x *ChildRun) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
+func (*ChildRun) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ChildRun) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *ChildRun) GetParentCallId() string {
+	if x != nil {
+		return x.ParentCallId
+	}
+	return ""
+}
+
+func (x *ChildRun) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+// WaitingCall is a call with an open question.
+type WaitingCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The call.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// The open suspension.
+	SuspensionId string `protobuf:"bytes,2,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// The tool of the call.
+	Tool string `protobuf:"bytes,3,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Suspension.action, such as `approval`.
+	Action string `protobuf:"bytes,4,opt,name=action,proto3" json:"action,omitempty"`
+	// Description.title of the call.
+	Title string `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
+	// Who may answer; absent if the caller or any approver may.
+	Approvers *Approvers `protobuf:"bytes,6,opt,name=approvers,proto3" json:"approvers,omitempty"`
+	// When the question was asked.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the question expires; absent if never.
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitingCall) Reset() {
+	*x = WaitingCall{}
+	mi := &file_toold_v1_call_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitingCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitingCall) ProtoMessage() {}
+
+func (x *WaitingCall) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitingCall.ProtoReflect.Descriptor instead.
+func (*WaitingCall) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *WaitingCall) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *WaitingCall) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *WaitingCall) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *WaitingCall) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *WaitingCall) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *WaitingCall) GetApprovers() *Approvers {
+	if x != nil {
+		return x.Approvers
+	}
+	return nil
+}
+
+func (x *WaitingCall) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *WaitingCall) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+// ThreadSummary is the state of a thread.
+type ThreadSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The orchestrator's id.
+	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// The tenant.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// When the oldest call was accepted that is not trimmed yet. Absent if all calls are trimmed.
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// When the newest call was accepted.
+	LastCallAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_call_at,json=lastCallAt,proto3" json:"last_call_at,omitempty"`
+	// The run of the newest call.
+	LastRunId string `protobuf:"bytes,5,opt,name=last_run_id,json=lastRunId,proto3" json:"last_run_id,omitempty"`
+	// The thread whose run started the run of the newest call; empty for none.
+	ParentThreadId string `protobuf:"bytes,6,opt,name=parent_thread_id,json=parentThreadId,proto3" json:"parent_thread_id,omitempty"`
+	// Of the newest call, as are agent_id and labels.
+	OnBehalfOf string `protobuf:"bytes,7,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
+	// Agent.agent_id.
+	AgentId string `protobuf:"bytes,8,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// Run.labels.
+	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The subject of the caller.
+	Caller string `protobuf:"bytes,10,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The permission mode that was set with SetPermissionMode; empty if none was.
+	PermissionMode string `protobuf:"bytes,11,opt,name=permission_mode,json=permissionMode,proto3" json:"permission_mode,omitempty"`
+	// The open questions of its calls that the principal may see, oldest first, at most 20.
+	Waits         []*WaitingCall `protobuf:"bytes,12,rep,name=waits,proto3" json:"waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ThreadSummary) Reset() {
+	*x = ThreadSummary{}
+	mi := &file_toold_v1_call_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ThreadSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ThreadSummary) ProtoMessage() {}
+
+func (x *ThreadSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ThreadSummary.ProtoReflect.Descriptor instead.
+func (*ThreadSummary) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ThreadSummary) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *ThreadSummary) GetLastCallAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastCallAt
+	}
+	return nil
+}
+
+func (x *ThreadSummary) GetLastRunId() string {
+	if x != nil {
+		return x.LastRunId
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetParentThreadId() string {
+	if x != nil {
+		return x.ParentThreadId
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetOnBehalfOf() string {
+	if x != nil {
+		return x.OnBehalfOf
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ThreadSummary) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetPermissionMode() string {
+	if x != nil {
+		return x.PermissionMode
+	}
+	return ""
+}
+
+func (x *ThreadSummary) GetWaits() []*WaitingCall {
+	if x != nil {
+		return x.Waits
+	}
+	return nil
+}
+
 // CallCounts counts calls by status.
 type CallCounts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1787,7 +2203,7 @@ type CallCounts struct {
 
 func (x *CallCounts) Reset() {
 	*x = CallCounts{}
-	mi := &file_toold_v1_call_proto_msgTypes[13]
+	mi := &file_toold_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2215,7 @@ func (x *CallCounts) String() string {
 func (*CallCounts) ProtoMessage() {}
 
 func (x *CallCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[13]
+	mi := &file_toold_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2228,7 @@ func (x *CallCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCounts.ProtoReflect.Descriptor instead.
 func (*CallCounts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CallCounts) GetNew() int64 {
@@ -1992,7 +2408,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"not_stored\x18\" \x01(\bR\tnotStored\x12!\n" +
 	"\fmodel_reason\x18# \x01(\tR\vmodelReason\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
-	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xca\x02\n" +
+	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xd1\x06\n" +
 	"\n" +
 	"RunSummary\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12(\n" +
@@ -2003,7 +2419,60 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x1c\n" +
 	"\tnamespace\x18\a \x01(\tR\tnamespace\x12'\n" +
-	"\x0fpermission_mode\x18\b \x01(\tR\x0epermissionMode\"\xc6\x01\n" +
+	"\x0fpermission_mode\x18\b \x01(\tR\x0epermissionMode\x12\x1b\n" +
+	"\tthread_id\x18\t \x01(\tR\bthreadId\x129\n" +
+	"\n" +
+	"created_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
+	"\flast_call_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastCallAt\x12\"\n" +
+	"\rparent_run_id\x18\f \x01(\tR\vparentRunId\x12$\n" +
+	"\x0eparent_call_id\x18\r \x01(\tR\fparentCallId\x12 \n" +
+	"\fon_behalf_of\x18\x10 \x01(\tR\n" +
+	"onBehalfOf\x12\x19\n" +
+	"\bagent_id\x18\x11 \x01(\tR\aagentId\x128\n" +
+	"\x06labels\x18\x12 \x03(\v2 .toold.v1.RunSummary.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06caller\x18\x13 \x01(\tR\x06caller\x12+\n" +
+	"\x05waits\x18\x14 \x03(\v2\x15.toold.v1.WaitingCallR\x05waits\x12.\n" +
+	"\bchildren\x18\x15 \x03(\v2\x12.toold.v1.ChildRunR\bchildren\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
+	"\bChildRun\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12$\n" +
+	"\x0eparent_call_id\x18\x02 \x01(\tR\fparentCallId\x12\x19\n" +
+	"\bagent_id\x18\x03 \x01(\tR\aagentId\"\xb6\x02\n" +
+	"\vWaitingCall\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12#\n" +
+	"\rsuspension_id\x18\x02 \x01(\tR\fsuspensionId\x12\x12\n" +
+	"\x04tool\x18\x03 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06action\x18\x04 \x01(\tR\x06action\x12\x14\n" +
+	"\x05title\x18\x05 \x01(\tR\x05title\x121\n" +
+	"\tapprovers\x18\x06 \x01(\v2\x13.toold.v1.ApproversR\tapprovers\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xb0\x04\n" +
+	"\rThreadSummary\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x129\n" +
+	"\n" +
+	"created_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12<\n" +
+	"\flast_call_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastCallAt\x12\x1e\n" +
+	"\vlast_run_id\x18\x05 \x01(\tR\tlastRunId\x12(\n" +
+	"\x10parent_thread_id\x18\x06 \x01(\tR\x0eparentThreadId\x12 \n" +
+	"\fon_behalf_of\x18\a \x01(\tR\n" +
+	"onBehalfOf\x12\x19\n" +
+	"\bagent_id\x18\b \x01(\tR\aagentId\x12;\n" +
+	"\x06labels\x18\t \x03(\v2#.toold.v1.ThreadSummary.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06caller\x18\n" +
+	" \x01(\tR\x06caller\x12'\n" +
+	"\x0fpermission_mode\x18\v \x01(\tR\x0epermissionMode\x12+\n" +
+	"\x05waits\x18\f \x03(\v2\x15.toold.v1.WaitingCallR\x05waits\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc6\x01\n" +
 	"\n" +
 	"CallCounts\x12\x10\n" +
 	"\x03new\x18\x01 \x01(\x03R\x03new\x12\x18\n" +
@@ -2066,7 +2535,7 @@ func file_toold_v1_call_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_toold_v1_call_proto_goTypes = []any{
 	(CallStatus)(0),               // 0: toold.v1.CallStatus
 	(Executed)(0),                 // 1: toold.v1.Executed
@@ -2087,66 +2556,84 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(*Purge)(nil),                 // 16: toold.v1.Purge
 	(*Call)(nil),                  // 17: toold.v1.Call
 	(*RunSummary)(nil),            // 18: toold.v1.RunSummary
-	(*CallCounts)(nil),            // 19: toold.v1.CallCounts
-	nil,                           // 20: toold.v1.Run.LabelsEntry
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
-	(*ToolResult)(nil),            // 23: toold.v1.ToolResult
-	(*Principal)(nil),             // 24: toold.v1.Principal
-	(*Assessment)(nil),            // 25: toold.v1.Assessment
-	(*Description)(nil),           // 26: toold.v1.Description
-	(*Suspension)(nil),            // 27: toold.v1.Suspension
-	(*Decision)(nil),              // 28: toold.v1.Decision
-	(*Isolation)(nil),             // 29: toold.v1.Isolation
+	(*ChildRun)(nil),              // 19: toold.v1.ChildRun
+	(*WaitingCall)(nil),           // 20: toold.v1.WaitingCall
+	(*ThreadSummary)(nil),         // 21: toold.v1.ThreadSummary
+	(*CallCounts)(nil),            // 22: toold.v1.CallCounts
+	nil,                           // 23: toold.v1.Run.LabelsEntry
+	nil,                           // 24: toold.v1.RunSummary.LabelsEntry
+	nil,                           // 25: toold.v1.ThreadSummary.LabelsEntry
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 28: toold.v1.ToolResult
+	(*Principal)(nil),             // 29: toold.v1.Principal
+	(*Assessment)(nil),            // 30: toold.v1.Assessment
+	(*Description)(nil),           // 31: toold.v1.Description
+	(*Suspension)(nil),            // 32: toold.v1.Suspension
+	(*Decision)(nil),              // 33: toold.v1.Decision
+	(*Isolation)(nil),             // 34: toold.v1.Isolation
+	(*Approvers)(nil),             // 35: toold.v1.Approvers
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
 	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
 	11, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
-	21, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
+	26, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
 	9,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
 	3,  // 4: toold.v1.Run.mode:type_name -> toold.v1.RunMode
-	20, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
+	23, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
 	8,  // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
 	10, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
-	21, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
-	21, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
+	26, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
+	26, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
 	5,  // 10: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	22, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	22, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	23, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	27, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	27, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	28, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
 	14, // 14: toold.v1.Attempt.operation:type_name -> toold.v1.Operation
-	22, // 15: toold.v1.Operation.expires_at:type_name -> google.protobuf.Timestamp
-	24, // 16: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	22, // 17: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	24, // 18: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
-	22, // 19: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
+	27, // 15: toold.v1.Operation.expires_at:type_name -> google.protobuf.Timestamp
+	29, // 16: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	27, // 17: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	29, // 18: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
+	27, // 19: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
 	0,  // 20: toold.v1.Call.status:type_name -> toold.v1.CallStatus
 	1,  // 21: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	23, // 22: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	28, // 22: toold.v1.Call.result:type_name -> toold.v1.ToolResult
 	7,  // 23: toold.v1.Call.run:type_name -> toold.v1.Run
-	25, // 24: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	26, // 25: toold.v1.Call.description:type_name -> toold.v1.Description
-	27, // 26: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	22, // 27: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	22, // 28: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	22, // 29: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
-	24, // 30: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	30, // 24: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	31, // 25: toold.v1.Call.description:type_name -> toold.v1.Description
+	32, // 26: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	27, // 27: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	27, // 28: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	27, // 29: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	29, // 30: toold.v1.Call.caller:type_name -> toold.v1.Principal
 	12, // 31: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	28, // 32: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	33, // 32: toold.v1.Call.decisions:type_name -> toold.v1.Decision
 	13, // 33: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	29, // 34: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	34, // 34: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
 	2,  // 35: toold.v1.Call.durability:type_name -> toold.v1.Durability
 	11, // 36: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
 	15, // 37: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
 	16, // 38: toold.v1.Call.purge:type_name -> toold.v1.Purge
 	4,  // 39: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	19, // 40: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	22, // 41: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	22, // 40: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	27, // 41: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	27, // 42: toold.v1.RunSummary.created_at:type_name -> google.protobuf.Timestamp
+	27, // 43: toold.v1.RunSummary.last_call_at:type_name -> google.protobuf.Timestamp
+	24, // 44: toold.v1.RunSummary.labels:type_name -> toold.v1.RunSummary.LabelsEntry
+	20, // 45: toold.v1.RunSummary.waits:type_name -> toold.v1.WaitingCall
+	19, // 46: toold.v1.RunSummary.children:type_name -> toold.v1.ChildRun
+	35, // 47: toold.v1.WaitingCall.approvers:type_name -> toold.v1.Approvers
+	27, // 48: toold.v1.WaitingCall.created_at:type_name -> google.protobuf.Timestamp
+	27, // 49: toold.v1.WaitingCall.expires_at:type_name -> google.protobuf.Timestamp
+	27, // 50: toold.v1.ThreadSummary.created_at:type_name -> google.protobuf.Timestamp
+	27, // 51: toold.v1.ThreadSummary.last_call_at:type_name -> google.protobuf.Timestamp
+	25, // 52: toold.v1.ThreadSummary.labels:type_name -> toold.v1.ThreadSummary.LabelsEntry
+	20, // 53: toold.v1.ThreadSummary.waits:type_name -> toold.v1.WaitingCall
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }
@@ -2165,7 +2652,7 @@ func file_toold_v1_call_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_proto_rawDesc), len(file_toold_v1_call_proto_rawDesc)),
 			NumEnums:      6,
-			NumMessages:   15,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -2772,9 +2772,11 @@ func (x *GetRunRequest) GetRunId() string {
 type GetRunResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The committed state.
-	Run           *RunSummary `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Run *RunSummary `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	// The permission modes that the principal may choose for the run now with SetPermissionMode; empty if it may choose none.
+	PermissionModes []string `protobuf:"bytes,2,rep,name=permission_modes,json=permissionModes,proto3" json:"permission_modes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetRunResponse) Reset() {
@@ -2814,6 +2816,425 @@ func (x *GetRunResponse) GetRun() *RunSummary {
 	return nil
 }
 
+func (x *GetRunResponse) GetPermissionModes() []string {
+	if x != nil {
+		return x.PermissionModes
+	}
+	return nil
+}
+
+// ListRunsRequest filters runs. The newest call of a run must match all conditions.
+type ListRunsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run is in one of these states; empty matches all. WAITING alone lists the runs by their newest waiting call.
+	States []RunState `protobuf:"varint,1,rep,packed,name=states,proto3,enum=toold.v1.RunState" json:"states,omitempty"`
+	// Empty matches any.
+	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	// Agent.agent_id. Empty matches any.
+	AgentId string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// The run has all these labels, with these values. At most 64.
+	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The run that started it. Empty matches any. The list then has one page: the runs of RunSummary.children, oldest first.
+	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
+	// The subject of the caller. Empty matches any.
+	Caller string `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The number of entries. 0 means 50; values above 100 mean 100.
+	PageSize int32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response to the same filter and principal. Any other token is INVALID_ARGUMENT.
+	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsRequest) Reset() {
+	*x = ListRunsRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsRequest) ProtoMessage() {}
+
+func (x *ListRunsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsRequest.ProtoReflect.Descriptor instead.
+func (*ListRunsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListRunsRequest) GetStates() []RunState {
+	if x != nil {
+		return x.States
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetParentRunId() string {
+	if x != nil {
+		return x.ParentRunId
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListRunsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListRunsResponse is one page.
+type ListRunsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most page_size runs. The daemon reads at most 2,000 calls for a page, so a page with fewer runs, or none, need not be the last one.
+	Runs []*RunSummary `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRunsResponse) Reset() {
+	*x = ListRunsResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRunsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRunsResponse) ProtoMessage() {}
+
+func (x *ListRunsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRunsResponse.ProtoReflect.Descriptor instead.
+func (*ListRunsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ListRunsResponse) GetRuns() []*RunSummary {
+	if x != nil {
+		return x.Runs
+	}
+	return nil
+}
+
+func (x *ListRunsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// ListThreadsRequest filters threads. The newest call of a thread must match all conditions.
+type ListThreadsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True: only threads with an open question, by their newest waiting call.
+	Waiting bool `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Agent.agent_id. Empty matches any.
+	AgentId string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
+	// The run of the newest call has all these labels, with these values. At most 64.
+	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The subject of the caller. Empty matches any.
+	Caller string `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
+	// The number of entries. 0 means 50; values above 100 mean 100.
+	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response to the same filter and principal. Any other token is INVALID_ARGUMENT.
+	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListThreadsRequest) Reset() {
+	*x = ListThreadsRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListThreadsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListThreadsRequest) ProtoMessage() {}
+
+func (x *ListThreadsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListThreadsRequest.ProtoReflect.Descriptor instead.
+func (*ListThreadsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListThreadsRequest) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
+func (x *ListThreadsRequest) GetAgentId() string {
+	if x != nil {
+		return x.AgentId
+	}
+	return ""
+}
+
+func (x *ListThreadsRequest) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *ListThreadsRequest) GetCaller() string {
+	if x != nil {
+		return x.Caller
+	}
+	return ""
+}
+
+func (x *ListThreadsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListThreadsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListThreadsResponse is one page.
+type ListThreadsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most page_size threads. The daemon reads at most 2,000 calls for a page, so a page with fewer threads, or none, need not be the last
+	// one.
+	Threads []*ThreadSummary `protobuf:"bytes,1,rep,name=threads,proto3" json:"threads,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListThreadsResponse) Reset() {
+	*x = ListThreadsResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListThreadsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListThreadsResponse) ProtoMessage() {}
+
+func (x *ListThreadsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListThreadsResponse.ProtoReflect.Descriptor instead.
+func (*ListThreadsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ListThreadsResponse) GetThreads() []*ThreadSummary {
+	if x != nil {
+		return x.Threads
+	}
+	return nil
+}
+
+func (x *ListThreadsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// GetThreadRequest names a thread.
+type GetThreadRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required.
+	ThreadId      string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetThreadRequest) Reset() {
+	*x = GetThreadRequest{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetThreadRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetThreadRequest) ProtoMessage() {}
+
+func (x *GetThreadRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetThreadRequest.ProtoReflect.Descriptor instead.
+func (*GetThreadRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *GetThreadRequest) GetThreadId() string {
+	if x != nil {
+		return x.ThreadId
+	}
+	return ""
+}
+
+// GetThreadResponse is the thread.
+type GetThreadResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The committed state.
+	Thread *ThreadSummary `protobuf:"bytes,1,opt,name=thread,proto3" json:"thread,omitempty"`
+	// The permission modes that the principal may choose for the thread now with SetPermissionMode; empty if it may choose none.
+	PermissionModes []string `protobuf:"bytes,2,rep,name=permission_modes,json=permissionModes,proto3" json:"permission_modes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *GetThreadResponse) Reset() {
+	*x = GetThreadResponse{}
+	mi := &file_toold_v1_call_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetThreadResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetThreadResponse) ProtoMessage() {}
+
+func (x *GetThreadResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetThreadResponse.ProtoReflect.Descriptor instead.
+func (*GetThreadResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *GetThreadResponse) GetThread() *ThreadSummary {
+	if x != nil {
+		return x.Thread
+	}
+	return nil
+}
+
+func (x *GetThreadResponse) GetPermissionModes() []string {
+	if x != nil {
+		return x.PermissionModes
+	}
+	return nil
+}
+
 // EndRunRequest names a run.
 type EndRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2829,7 +3250,7 @@ type EndRunRequest struct {
 
 func (x *EndRunRequest) Reset() {
 	*x = EndRunRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	mi := &file_toold_v1_call_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2841,7 +3262,7 @@ func (x *EndRunRequest) String() string {
 func (*EndRunRequest) ProtoMessage() {}
 
 func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[39]
+	mi := &file_toold_v1_call_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2854,7 +3275,7 @@ func (x *EndRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunRequest.ProtoReflect.Descriptor instead.
 func (*EndRunRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{39}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EndRunRequest) GetRunId() string {
@@ -2891,7 +3312,7 @@ type EndRunResponse struct {
 
 func (x *EndRunResponse) Reset() {
 	*x = EndRunResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	mi := &file_toold_v1_call_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3324,7 @@ func (x *EndRunResponse) String() string {
 func (*EndRunResponse) ProtoMessage() {}
 
 func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[40]
+	mi := &file_toold_v1_call_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3337,7 @@ func (x *EndRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRunResponse.ProtoReflect.Descriptor instead.
 func (*EndRunResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{40}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EndRunResponse) GetRun() *RunSummary {
@@ -2948,7 +3369,7 @@ type ListRulesRequest struct {
 
 func (x *ListRulesRequest) Reset() {
 	*x = ListRulesRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	mi := &file_toold_v1_call_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2960,7 +3381,7 @@ func (x *ListRulesRequest) String() string {
 func (*ListRulesRequest) ProtoMessage() {}
 
 func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[41]
+	mi := &file_toold_v1_call_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2973,7 +3394,7 @@ func (x *ListRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesRequest.ProtoReflect.Descriptor instead.
 func (*ListRulesRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{41}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListRulesRequest) GetTool() string {
@@ -3010,7 +3431,7 @@ type ListRulesResponse struct {
 
 func (x *ListRulesResponse) Reset() {
 	*x = ListRulesResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	mi := &file_toold_v1_call_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3443,7 @@ func (x *ListRulesResponse) String() string {
 func (*ListRulesResponse) ProtoMessage() {}
 
 func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[42]
+	mi := &file_toold_v1_call_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3456,7 @@ func (x *ListRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRulesResponse.ProtoReflect.Descriptor instead.
 func (*ListRulesResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{42}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListRulesResponse) GetRules() []*Rule {
@@ -3063,7 +3484,7 @@ type RevokeRuleRequest struct {
 
 func (x *RevokeRuleRequest) Reset() {
 	*x = RevokeRuleRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[43]
+	mi := &file_toold_v1_call_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3496,7 @@ func (x *RevokeRuleRequest) String() string {
 func (*RevokeRuleRequest) ProtoMessage() {}
 
 func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[43]
+	mi := &file_toold_v1_call_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3509,7 @@ func (x *RevokeRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleRequest.ProtoReflect.Descriptor instead.
 func (*RevokeRuleRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{43}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RevokeRuleRequest) GetRuleId() string {
@@ -3109,7 +3530,7 @@ type RevokeRuleResponse struct {
 
 func (x *RevokeRuleResponse) Reset() {
 	*x = RevokeRuleResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[44]
+	mi := &file_toold_v1_call_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3121,7 +3542,7 @@ func (x *RevokeRuleResponse) String() string {
 func (*RevokeRuleResponse) ProtoMessage() {}
 
 func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[44]
+	mi := &file_toold_v1_call_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3134,7 +3555,7 @@ func (x *RevokeRuleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeRuleResponse.ProtoReflect.Descriptor instead.
 func (*RevokeRuleResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{44}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RevokeRuleResponse) GetRule() *Rule {
@@ -3163,7 +3584,7 @@ type SetPermissionModeRequest struct {
 
 func (x *SetPermissionModeRequest) Reset() {
 	*x = SetPermissionModeRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[45]
+	mi := &file_toold_v1_call_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3175,7 +3596,7 @@ func (x *SetPermissionModeRequest) String() string {
 func (*SetPermissionModeRequest) ProtoMessage() {}
 
 func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[45]
+	mi := &file_toold_v1_call_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3188,7 +3609,7 @@ func (x *SetPermissionModeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{45}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SetPermissionModeRequest) GetSelector() isSetPermissionModeRequest_Selector {
@@ -3252,7 +3673,7 @@ type SetPermissionModeResponse struct {
 
 func (x *SetPermissionModeResponse) Reset() {
 	*x = SetPermissionModeResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[46]
+	mi := &file_toold_v1_call_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3685,7 @@ func (x *SetPermissionModeResponse) String() string {
 func (*SetPermissionModeResponse) ProtoMessage() {}
 
 func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[46]
+	mi := &file_toold_v1_call_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3698,7 @@ func (x *SetPermissionModeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionModeResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionModeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{46}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SetPermissionModeResponse) GetPrevious() string {
@@ -3299,7 +3720,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[47]
+	mi := &file_toold_v1_call_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3732,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[47]
+	mi := &file_toold_v1_call_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3745,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{47}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SessionRequest) GetItems() []*SessionItem {
@@ -3358,7 +3779,7 @@ type SessionItem struct {
 
 func (x *SessionItem) Reset() {
 	*x = SessionItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[48]
+	mi := &file_toold_v1_call_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3791,7 @@ func (x *SessionItem) String() string {
 func (*SessionItem) ProtoMessage() {}
 
 func (x *SessionItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[48]
+	mi := &file_toold_v1_call_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3804,7 @@ func (x *SessionItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionItem.ProtoReflect.Descriptor instead.
 func (*SessionItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{48}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SessionItem) GetCorrelationId() string {
@@ -3526,7 +3947,7 @@ type LeaveItem struct {
 
 func (x *LeaveItem) Reset() {
 	*x = LeaveItem{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[49]
+	mi := &file_toold_v1_call_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3538,7 +3959,7 @@ func (x *LeaveItem) String() string {
 func (*LeaveItem) ProtoMessage() {}
 
 func (x *LeaveItem) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[49]
+	mi := &file_toold_v1_call_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3551,7 +3972,7 @@ func (x *LeaveItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveItem.ProtoReflect.Descriptor instead.
 func (*LeaveItem) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{49}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{55}
 }
 
 // SessionResponse is one message of the daemon with the answers of one or more items.
@@ -3565,7 +3986,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[50]
+	mi := &file_toold_v1_call_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3998,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[50]
+	mi := &file_toold_v1_call_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +4011,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{50}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SessionResponse) GetAnswers() []*SessionAnswer {
@@ -3620,7 +4041,7 @@ type SessionAnswer struct {
 
 func (x *SessionAnswer) Reset() {
 	*x = SessionAnswer{}
-	mi := &file_toold_v1_call_service_proto_msgTypes[51]
+	mi := &file_toold_v1_call_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +4053,7 @@ func (x *SessionAnswer) String() string {
 func (*SessionAnswer) ProtoMessage() {}
 
 func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_service_proto_msgTypes[51]
+	mi := &file_toold_v1_call_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +4066,7 @@ func (x *SessionAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionAnswer.ProtoReflect.Descriptor instead.
 func (*SessionAnswer) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{51}
+	return file_toold_v1_call_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SessionAnswer) GetCorrelationId() string {
@@ -3862,9 +4283,45 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\tisolation\x18\n" +
 	" \x01(\v2\x13.toold.v1.IsolationR\tisolation\"&\n" +
 	"\rGetRunRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"8\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\"c\n" +
 	"\x0eGetRunResponse\x12&\n" +
-	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\"o\n" +
+	"\x03run\x18\x01 \x01(\v2\x14.toold.v1.RunSummaryR\x03run\x12)\n" +
+	"\x10permission_modes\x18\x02 \x03(\tR\x0fpermissionModes\"\xe7\x02\n" +
+	"\x0fListRunsRequest\x12*\n" +
+	"\x06states\x18\x01 \x03(\x0e2\x12.toold.v1.RunStateR\x06states\x12\x1b\n" +
+	"\tthread_id\x18\x02 \x01(\tR\bthreadId\x12\x19\n" +
+	"\bagent_id\x18\x03 \x01(\tR\aagentId\x12=\n" +
+	"\x06labels\x18\x04 \x03(\v2%.toold.v1.ListRunsRequest.LabelsEntryR\x06labels\x12\"\n" +
+	"\rparent_run_id\x18\x05 \x01(\tR\vparentRunId\x12\x16\n" +
+	"\x06caller\x18\x06 \x01(\tR\x06caller\x12\x1b\n" +
+	"\tpage_size\x18\a \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\b \x01(\tR\tpageToken\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
+	"\x10ListRunsResponse\x12(\n" +
+	"\x04runs\x18\x01 \x03(\v2\x14.toold.v1.RunSummaryR\x04runs\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9a\x02\n" +
+	"\x12ListThreadsRequest\x12\x18\n" +
+	"\awaiting\x18\x01 \x01(\bR\awaiting\x12\x19\n" +
+	"\bagent_id\x18\x02 \x01(\tR\aagentId\x12@\n" +
+	"\x06labels\x18\x03 \x03(\v2(.toold.v1.ListThreadsRequest.LabelsEntryR\x06labels\x12\x16\n" +
+	"\x06caller\x18\x04 \x01(\tR\x06caller\x12\x1b\n" +
+	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x06 \x01(\tR\tpageToken\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"p\n" +
+	"\x13ListThreadsResponse\x121\n" +
+	"\athreads\x18\x01 \x03(\v2\x17.toold.v1.ThreadSummaryR\athreads\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"/\n" +
+	"\x10GetThreadRequest\x12\x1b\n" +
+	"\tthread_id\x18\x01 \x01(\tR\bthreadId\"o\n" +
+	"\x11GetThreadResponse\x12/\n" +
+	"\x06thread\x18\x01 \x01(\v2\x17.toold.v1.ThreadSummaryR\x06thread\x12)\n" +
+	"\x10permission_modes\x18\x02 \x03(\tR\x0fpermissionModes\"o\n" +
 	"\rEndRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12/\n" +
@@ -3924,7 +4381,7 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\x16CALL_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CALL_ORDER_NEWEST_FIRST\x10\x01\x12\x1b\n" +
 	"\x17CALL_ORDER_OLDEST_FIRST\x10\x02\x12\x1c\n" +
-	"\x18CALL_ORDER_EXPIRES_FIRST\x10\x032\xf1\x0e\n" +
+	"\x18CALL_ORDER_EXPIRES_FIRST\x10\x032\xc6\x10\n" +
 	"\vCallService\x12L\n" +
 	"\vExecuteTool\x12\x1c.toold.v1.ExecuteToolRequest\x1a\x1d.toold.v1.ExecuteToolResponse0\x01\x12A\n" +
 	"\bCallTool\x12\x19.toold.v1.CallToolRequest\x1a\x1a.toold.v1.CallToolResponse\x12O\n" +
@@ -3949,7 +4406,10 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\fDescribeCall\x12\x1d.toold.v1.DescribeCallRequest\x1a\x1e.toold.v1.DescribeCallResponse\x12M\n" +
 	"\fReadArtifact\x12\x1d.toold.v1.ReadArtifactRequest\x1a\x1e.toold.v1.ReadArtifactResponse\x12D\n" +
 	"\tSendInput\x12\x1a.toold.v1.SendInputRequest\x1a\x1b.toold.v1.SendInputResponse\x12;\n" +
-	"\x06GetRun\x12\x17.toold.v1.GetRunRequest\x1a\x18.toold.v1.GetRunResponse\x12;\n" +
+	"\x06GetRun\x12\x17.toold.v1.GetRunRequest\x1a\x18.toold.v1.GetRunResponse\x12A\n" +
+	"\bListRuns\x12\x19.toold.v1.ListRunsRequest\x1a\x1a.toold.v1.ListRunsResponse\x12J\n" +
+	"\vListThreads\x12\x1c.toold.v1.ListThreadsRequest\x1a\x1d.toold.v1.ListThreadsResponse\x12D\n" +
+	"\tGetThread\x12\x1a.toold.v1.GetThreadRequest\x1a\x1b.toold.v1.GetThreadResponse\x12;\n" +
 	"\x06EndRun\x12\x17.toold.v1.EndRunRequest\x1a\x18.toold.v1.EndRunResponse\x12D\n" +
 	"\tListRules\x12\x1a.toold.v1.ListRulesRequest\x1a\x1b.toold.v1.ListRulesResponse\x12G\n" +
 	"\n" +
@@ -3972,7 +4432,7 @@ func file_toold_v1_call_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_call_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_toold_v1_call_service_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_toold_v1_call_service_proto_goTypes = []any{
 	(Settlement)(0),                   // 0: toold.v1.Settlement
 	(CallOrder)(0),                    // 1: toold.v1.CallOrder
@@ -4015,184 +4475,206 @@ var file_toold_v1_call_service_proto_goTypes = []any{
 	(*DescribeCallResponse)(nil),      // 38: toold.v1.DescribeCallResponse
 	(*GetRunRequest)(nil),             // 39: toold.v1.GetRunRequest
 	(*GetRunResponse)(nil),            // 40: toold.v1.GetRunResponse
-	(*EndRunRequest)(nil),             // 41: toold.v1.EndRunRequest
-	(*EndRunResponse)(nil),            // 42: toold.v1.EndRunResponse
-	(*ListRulesRequest)(nil),          // 43: toold.v1.ListRulesRequest
-	(*ListRulesResponse)(nil),         // 44: toold.v1.ListRulesResponse
-	(*RevokeRuleRequest)(nil),         // 45: toold.v1.RevokeRuleRequest
-	(*RevokeRuleResponse)(nil),        // 46: toold.v1.RevokeRuleResponse
-	(*SetPermissionModeRequest)(nil),  // 47: toold.v1.SetPermissionModeRequest
-	(*SetPermissionModeResponse)(nil), // 48: toold.v1.SetPermissionModeResponse
-	(*SessionRequest)(nil),            // 49: toold.v1.SessionRequest
-	(*SessionItem)(nil),               // 50: toold.v1.SessionItem
-	(*LeaveItem)(nil),                 // 51: toold.v1.LeaveItem
-	(*SessionResponse)(nil),           // 52: toold.v1.SessionResponse
-	(*SessionAnswer)(nil),             // 53: toold.v1.SessionAnswer
-	nil,                               // 54: toold.v1.ListCallsRequest.LabelsEntry
-	(*CallSpec)(nil),                  // 55: toold.v1.CallSpec
-	(*Frame)(nil),                     // 56: toold.v1.Frame
-	(*durationpb.Duration)(nil),       // 57: google.protobuf.Duration
-	(*Call)(nil),                      // 58: toold.v1.Call
-	(*BatchSpec)(nil),                 // 59: toold.v1.BatchSpec
-	(*TurnSpec)(nil),                  // 60: toold.v1.TurnSpec
-	(*Decision)(nil),                  // 61: toold.v1.Decision
-	(*Claim)(nil),                     // 62: toold.v1.Claim
-	(*Principal)(nil),                 // 63: toold.v1.Principal
-	(*timestamppb.Timestamp)(nil),     // 64: google.protobuf.Timestamp
-	(*TicketRights)(nil),              // 65: toold.v1.TicketRights
-	(*fieldmaskpb.FieldMask)(nil),     // 66: google.protobuf.FieldMask
-	(*Heartbeat)(nil),                 // 67: toold.v1.Heartbeat
-	(*Closing)(nil),                   // 68: toold.v1.Closing
-	(CallStatus)(0),                   // 69: toold.v1.CallStatus
-	(ErrorCode)(0),                    // 70: toold.v1.ErrorCode
-	(Executed)(0),                     // 71: toold.v1.Executed
-	(*ProcessReport)(nil),             // 72: toold.v1.ProcessReport
-	(*ToolError)(nil),                 // 73: toold.v1.ToolError
-	(*Assessment)(nil),                // 74: toold.v1.Assessment
-	(*Description)(nil),               // 75: toold.v1.Description
-	(*Verdict)(nil),                   // 76: toold.v1.Verdict
-	(VerdictAction)(0),                // 77: toold.v1.VerdictAction
-	(*Isolation)(nil),                 // 78: toold.v1.Isolation
-	(*RunSummary)(nil),                // 79: toold.v1.RunSummary
-	(*Rule)(nil),                      // 80: toold.v1.Rule
-	(*status.Status)(nil),             // 81: google.rpc.Status
-	(*ReadArtifactRequest)(nil),       // 82: toold.v1.ReadArtifactRequest
-	(*SendInputRequest)(nil),          // 83: toold.v1.SendInputRequest
-	(*GetPolicyRequest)(nil),          // 84: toold.v1.GetPolicyRequest
-	(*TryRulesRequest)(nil),           // 85: toold.v1.TryRulesRequest
-	(*ReadArtifactResponse)(nil),      // 86: toold.v1.ReadArtifactResponse
-	(*SendInputResponse)(nil),         // 87: toold.v1.SendInputResponse
-	(*GetPolicyResponse)(nil),         // 88: toold.v1.GetPolicyResponse
-	(*TryRulesResponse)(nil),          // 89: toold.v1.TryRulesResponse
+	(*ListRunsRequest)(nil),           // 41: toold.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),          // 42: toold.v1.ListRunsResponse
+	(*ListThreadsRequest)(nil),        // 43: toold.v1.ListThreadsRequest
+	(*ListThreadsResponse)(nil),       // 44: toold.v1.ListThreadsResponse
+	(*GetThreadRequest)(nil),          // 45: toold.v1.GetThreadRequest
+	(*GetThreadResponse)(nil),         // 46: toold.v1.GetThreadResponse
+	(*EndRunRequest)(nil),             // 47: toold.v1.EndRunRequest
+	(*EndRunResponse)(nil),            // 48: toold.v1.EndRunResponse
+	(*ListRulesRequest)(nil),          // 49: toold.v1.ListRulesRequest
+	(*ListRulesResponse)(nil),         // 50: toold.v1.ListRulesResponse
+	(*RevokeRuleRequest)(nil),         // 51: toold.v1.RevokeRuleRequest
+	(*RevokeRuleResponse)(nil),        // 52: toold.v1.RevokeRuleResponse
+	(*SetPermissionModeRequest)(nil),  // 53: toold.v1.SetPermissionModeRequest
+	(*SetPermissionModeResponse)(nil), // 54: toold.v1.SetPermissionModeResponse
+	(*SessionRequest)(nil),            // 55: toold.v1.SessionRequest
+	(*SessionItem)(nil),               // 56: toold.v1.SessionItem
+	(*LeaveItem)(nil),                 // 57: toold.v1.LeaveItem
+	(*SessionResponse)(nil),           // 58: toold.v1.SessionResponse
+	(*SessionAnswer)(nil),             // 59: toold.v1.SessionAnswer
+	nil,                               // 60: toold.v1.ListCallsRequest.LabelsEntry
+	nil,                               // 61: toold.v1.ListRunsRequest.LabelsEntry
+	nil,                               // 62: toold.v1.ListThreadsRequest.LabelsEntry
+	(*CallSpec)(nil),                  // 63: toold.v1.CallSpec
+	(*Frame)(nil),                     // 64: toold.v1.Frame
+	(*durationpb.Duration)(nil),       // 65: google.protobuf.Duration
+	(*Call)(nil),                      // 66: toold.v1.Call
+	(*BatchSpec)(nil),                 // 67: toold.v1.BatchSpec
+	(*TurnSpec)(nil),                  // 68: toold.v1.TurnSpec
+	(*Decision)(nil),                  // 69: toold.v1.Decision
+	(*Claim)(nil),                     // 70: toold.v1.Claim
+	(*Principal)(nil),                 // 71: toold.v1.Principal
+	(*timestamppb.Timestamp)(nil),     // 72: google.protobuf.Timestamp
+	(*TicketRights)(nil),              // 73: toold.v1.TicketRights
+	(*fieldmaskpb.FieldMask)(nil),     // 74: google.protobuf.FieldMask
+	(*Heartbeat)(nil),                 // 75: toold.v1.Heartbeat
+	(*Closing)(nil),                   // 76: toold.v1.Closing
+	(CallStatus)(0),                   // 77: toold.v1.CallStatus
+	(ErrorCode)(0),                    // 78: toold.v1.ErrorCode
+	(Executed)(0),                     // 79: toold.v1.Executed
+	(*ProcessReport)(nil),             // 80: toold.v1.ProcessReport
+	(*ToolError)(nil),                 // 81: toold.v1.ToolError
+	(*Assessment)(nil),                // 82: toold.v1.Assessment
+	(*Description)(nil),               // 83: toold.v1.Description
+	(*Verdict)(nil),                   // 84: toold.v1.Verdict
+	(VerdictAction)(0),                // 85: toold.v1.VerdictAction
+	(*Isolation)(nil),                 // 86: toold.v1.Isolation
+	(*RunSummary)(nil),                // 87: toold.v1.RunSummary
+	(RunState)(0),                     // 88: toold.v1.RunState
+	(*ThreadSummary)(nil),             // 89: toold.v1.ThreadSummary
+	(*Rule)(nil),                      // 90: toold.v1.Rule
+	(*status.Status)(nil),             // 91: google.rpc.Status
+	(*ReadArtifactRequest)(nil),       // 92: toold.v1.ReadArtifactRequest
+	(*SendInputRequest)(nil),          // 93: toold.v1.SendInputRequest
+	(*GetPolicyRequest)(nil),          // 94: toold.v1.GetPolicyRequest
+	(*TryRulesRequest)(nil),           // 95: toold.v1.TryRulesRequest
+	(*ReadArtifactResponse)(nil),      // 96: toold.v1.ReadArtifactResponse
+	(*SendInputResponse)(nil),         // 97: toold.v1.SendInputResponse
+	(*GetPolicyResponse)(nil),         // 98: toold.v1.GetPolicyResponse
+	(*TryRulesResponse)(nil),          // 99: toold.v1.TryRulesResponse
 }
 var file_toold_v1_call_service_proto_depIdxs = []int32{
-	55, // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
-	56, // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
-	55, // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
-	57, // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
-	58, // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
-	59, // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
-	56, // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
-	60, // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
-	56, // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
-	57, // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
-	56, // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
-	61, // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
-	56, // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
-	57, // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
-	62, // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
-	63, // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
-	64, // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
-	65, // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
-	66, // 18: toold.v1.WatchInboxRequest.read_mask:type_name -> google.protobuf.FieldMask
-	20, // 19: toold.v1.WatchInboxResponse.waiting:type_name -> toold.v1.InboxQuestion
-	21, // 20: toold.v1.WatchInboxResponse.settled:type_name -> toold.v1.SettledQuestion
-	22, // 21: toold.v1.WatchInboxResponse.caught_up:type_name -> toold.v1.InboxCaughtUp
-	67, // 22: toold.v1.WatchInboxResponse.heartbeat:type_name -> toold.v1.Heartbeat
-	68, // 23: toold.v1.WatchInboxResponse.closing:type_name -> toold.v1.Closing
-	58, // 24: toold.v1.InboxQuestion.call:type_name -> toold.v1.Call
-	65, // 25: toold.v1.InboxQuestion.rights:type_name -> toold.v1.TicketRights
-	0,  // 26: toold.v1.SettledQuestion.settlement:type_name -> toold.v1.Settlement
-	61, // 27: toold.v1.SettledQuestion.decision:type_name -> toold.v1.Decision
-	69, // 28: toold.v1.SettledQuestion.status:type_name -> toold.v1.CallStatus
-	25, // 29: toold.v1.CountCallsResponse.statuses:type_name -> toold.v1.StatusCount
-	26, // 30: toold.v1.CountCallsResponse.actions:type_name -> toold.v1.ActionCount
-	69, // 31: toold.v1.StatusCount.status:type_name -> toold.v1.CallStatus
-	56, // 32: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
-	66, // 33: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
-	58, // 34: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
-	69, // 35: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
-	64, // 36: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
-	64, // 37: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
-	66, // 38: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
-	1,  // 39: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
-	54, // 40: toold.v1.ListCallsRequest.labels:type_name -> toold.v1.ListCallsRequest.LabelsEntry
-	70, // 41: toold.v1.ListCallsRequest.error_codes:type_name -> toold.v1.ErrorCode
-	71, // 42: toold.v1.ListCallsRequest.executed:type_name -> toold.v1.Executed
-	58, // 43: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
-	57, // 44: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
-	58, // 45: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
-	72, // 46: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
-	55, // 47: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
-	73, // 48: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
-	74, // 49: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
-	75, // 50: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
-	76, // 51: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
-	77, // 52: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
-	78, // 53: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
-	79, // 54: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
-	79, // 55: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
-	80, // 56: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
-	80, // 57: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
-	50, // 58: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
-	2,  // 59: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
-	12, // 60: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
-	27, // 61: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
-	33, // 62: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
-	6,  // 63: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
-	51, // 64: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
-	8,  // 65: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
-	53, // 66: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
-	56, // 67: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
-	34, // 68: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
-	81, // 69: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
-	2,  // 70: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
-	4,  // 71: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
-	6,  // 72: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
-	8,  // 73: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
-	10, // 74: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
-	12, // 75: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
-	14, // 76: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
-	16, // 77: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
-	18, // 78: toold.v1.CallService.WatchInbox:input_type -> toold.v1.WatchInboxRequest
-	23, // 79: toold.v1.CallService.CountCalls:input_type -> toold.v1.CountCallsRequest
-	27, // 80: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
-	29, // 81: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
-	31, // 82: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
-	33, // 83: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
-	35, // 84: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
-	37, // 85: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
-	82, // 86: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
-	83, // 87: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
-	39, // 88: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
-	41, // 89: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
-	43, // 90: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
-	45, // 91: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
-	84, // 92: toold.v1.CallService.GetPolicy:input_type -> toold.v1.GetPolicyRequest
-	85, // 93: toold.v1.CallService.TryRules:input_type -> toold.v1.TryRulesRequest
-	47, // 94: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
-	49, // 95: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
-	3,  // 96: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
-	5,  // 97: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
-	7,  // 98: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
-	9,  // 99: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
-	11, // 100: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
-	13, // 101: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
-	15, // 102: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
-	17, // 103: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
-	19, // 104: toold.v1.CallService.WatchInbox:output_type -> toold.v1.WatchInboxResponse
-	24, // 105: toold.v1.CallService.CountCalls:output_type -> toold.v1.CountCallsResponse
-	28, // 106: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
-	30, // 107: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
-	32, // 108: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
-	34, // 109: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
-	36, // 110: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
-	38, // 111: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
-	86, // 112: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
-	87, // 113: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
-	40, // 114: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
-	42, // 115: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
-	44, // 116: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
-	46, // 117: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
-	88, // 118: toold.v1.CallService.GetPolicy:output_type -> toold.v1.GetPolicyResponse
-	89, // 119: toold.v1.CallService.TryRules:output_type -> toold.v1.TryRulesResponse
-	48, // 120: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
-	52, // 121: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
-	96, // [96:122] is the sub-list for method output_type
-	70, // [70:96] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	63,  // 0: toold.v1.ExecuteToolRequest.spec:type_name -> toold.v1.CallSpec
+	64,  // 1: toold.v1.ExecuteToolResponse.frame:type_name -> toold.v1.Frame
+	63,  // 2: toold.v1.CallToolRequest.spec:type_name -> toold.v1.CallSpec
+	65,  // 3: toold.v1.CallToolRequest.wait:type_name -> google.protobuf.Duration
+	66,  // 4: toold.v1.CallToolResponse.call:type_name -> toold.v1.Call
+	67,  // 5: toold.v1.ExecuteBatchRequest.spec:type_name -> toold.v1.BatchSpec
+	64,  // 6: toold.v1.ExecuteBatchResponse.frame:type_name -> toold.v1.Frame
+	68,  // 7: toold.v1.ExecuteTurnRequest.spec:type_name -> toold.v1.TurnSpec
+	64,  // 8: toold.v1.ExecuteTurnResponse.frame:type_name -> toold.v1.Frame
+	65,  // 9: toold.v1.GetTurnRequest.wait:type_name -> google.protobuf.Duration
+	64,  // 10: toold.v1.GetTurnResponse.frame:type_name -> toold.v1.Frame
+	69,  // 11: toold.v1.ResumeToolRequest.decision:type_name -> toold.v1.Decision
+	64,  // 12: toold.v1.ResumeToolResponse.frame:type_name -> toold.v1.Frame
+	65,  // 13: toold.v1.ClaimSuspensionRequest.duration:type_name -> google.protobuf.Duration
+	70,  // 14: toold.v1.ClaimSuspensionResponse.claim:type_name -> toold.v1.Claim
+	71,  // 15: toold.v1.WhoAmIResponse.principal:type_name -> toold.v1.Principal
+	72,  // 16: toold.v1.WhoAmIResponse.expires_at:type_name -> google.protobuf.Timestamp
+	73,  // 17: toold.v1.WhoAmIResponse.tickets:type_name -> toold.v1.TicketRights
+	74,  // 18: toold.v1.WatchInboxRequest.read_mask:type_name -> google.protobuf.FieldMask
+	20,  // 19: toold.v1.WatchInboxResponse.waiting:type_name -> toold.v1.InboxQuestion
+	21,  // 20: toold.v1.WatchInboxResponse.settled:type_name -> toold.v1.SettledQuestion
+	22,  // 21: toold.v1.WatchInboxResponse.caught_up:type_name -> toold.v1.InboxCaughtUp
+	75,  // 22: toold.v1.WatchInboxResponse.heartbeat:type_name -> toold.v1.Heartbeat
+	76,  // 23: toold.v1.WatchInboxResponse.closing:type_name -> toold.v1.Closing
+	66,  // 24: toold.v1.InboxQuestion.call:type_name -> toold.v1.Call
+	73,  // 25: toold.v1.InboxQuestion.rights:type_name -> toold.v1.TicketRights
+	0,   // 26: toold.v1.SettledQuestion.settlement:type_name -> toold.v1.Settlement
+	69,  // 27: toold.v1.SettledQuestion.decision:type_name -> toold.v1.Decision
+	77,  // 28: toold.v1.SettledQuestion.status:type_name -> toold.v1.CallStatus
+	25,  // 29: toold.v1.CountCallsResponse.statuses:type_name -> toold.v1.StatusCount
+	26,  // 30: toold.v1.CountCallsResponse.actions:type_name -> toold.v1.ActionCount
+	77,  // 31: toold.v1.StatusCount.status:type_name -> toold.v1.CallStatus
+	64,  // 32: toold.v1.WatchCallsResponse.frame:type_name -> toold.v1.Frame
+	74,  // 33: toold.v1.GetCallRequest.read_mask:type_name -> google.protobuf.FieldMask
+	66,  // 34: toold.v1.GetCallResponse.call:type_name -> toold.v1.Call
+	77,  // 35: toold.v1.ListCallsRequest.statuses:type_name -> toold.v1.CallStatus
+	72,  // 36: toold.v1.ListCallsRequest.created_after:type_name -> google.protobuf.Timestamp
+	72,  // 37: toold.v1.ListCallsRequest.created_before:type_name -> google.protobuf.Timestamp
+	74,  // 38: toold.v1.ListCallsRequest.read_mask:type_name -> google.protobuf.FieldMask
+	1,   // 39: toold.v1.ListCallsRequest.order:type_name -> toold.v1.CallOrder
+	60,  // 40: toold.v1.ListCallsRequest.labels:type_name -> toold.v1.ListCallsRequest.LabelsEntry
+	78,  // 41: toold.v1.ListCallsRequest.error_codes:type_name -> toold.v1.ErrorCode
+	79,  // 42: toold.v1.ListCallsRequest.executed:type_name -> toold.v1.Executed
+	66,  // 43: toold.v1.ListCallsResponse.calls:type_name -> toold.v1.Call
+	65,  // 44: toold.v1.CancelCallRequest.wait:type_name -> google.protobuf.Duration
+	66,  // 45: toold.v1.CancelCallResponse.call:type_name -> toold.v1.Call
+	80,  // 46: toold.v1.CancelCallResponse.processes:type_name -> toold.v1.ProcessReport
+	63,  // 47: toold.v1.DescribeCallRequest.spec:type_name -> toold.v1.CallSpec
+	81,  // 48: toold.v1.DescribeCallResponse.error:type_name -> toold.v1.ToolError
+	82,  // 49: toold.v1.DescribeCallResponse.assessment:type_name -> toold.v1.Assessment
+	83,  // 50: toold.v1.DescribeCallResponse.description:type_name -> toold.v1.Description
+	84,  // 51: toold.v1.DescribeCallResponse.verdicts:type_name -> toold.v1.Verdict
+	85,  // 52: toold.v1.DescribeCallResponse.outcome:type_name -> toold.v1.VerdictAction
+	86,  // 53: toold.v1.DescribeCallResponse.isolation:type_name -> toold.v1.Isolation
+	87,  // 54: toold.v1.GetRunResponse.run:type_name -> toold.v1.RunSummary
+	88,  // 55: toold.v1.ListRunsRequest.states:type_name -> toold.v1.RunState
+	61,  // 56: toold.v1.ListRunsRequest.labels:type_name -> toold.v1.ListRunsRequest.LabelsEntry
+	87,  // 57: toold.v1.ListRunsResponse.runs:type_name -> toold.v1.RunSummary
+	62,  // 58: toold.v1.ListThreadsRequest.labels:type_name -> toold.v1.ListThreadsRequest.LabelsEntry
+	89,  // 59: toold.v1.ListThreadsResponse.threads:type_name -> toold.v1.ThreadSummary
+	89,  // 60: toold.v1.GetThreadResponse.thread:type_name -> toold.v1.ThreadSummary
+	87,  // 61: toold.v1.EndRunResponse.run:type_name -> toold.v1.RunSummary
+	90,  // 62: toold.v1.ListRulesResponse.rules:type_name -> toold.v1.Rule
+	90,  // 63: toold.v1.RevokeRuleResponse.rule:type_name -> toold.v1.Rule
+	56,  // 64: toold.v1.SessionRequest.items:type_name -> toold.v1.SessionItem
+	2,   // 65: toold.v1.SessionItem.execute:type_name -> toold.v1.ExecuteToolRequest
+	12,  // 66: toold.v1.SessionItem.resume:type_name -> toold.v1.ResumeToolRequest
+	27,  // 67: toold.v1.SessionItem.watch:type_name -> toold.v1.WatchCallsRequest
+	33,  // 68: toold.v1.SessionItem.cancel:type_name -> toold.v1.CancelCallRequest
+	6,   // 69: toold.v1.SessionItem.batch:type_name -> toold.v1.ExecuteBatchRequest
+	57,  // 70: toold.v1.SessionItem.leave:type_name -> toold.v1.LeaveItem
+	8,   // 71: toold.v1.SessionItem.turn:type_name -> toold.v1.ExecuteTurnRequest
+	59,  // 72: toold.v1.SessionResponse.answers:type_name -> toold.v1.SessionAnswer
+	64,  // 73: toold.v1.SessionAnswer.frame:type_name -> toold.v1.Frame
+	34,  // 74: toold.v1.SessionAnswer.cancelled:type_name -> toold.v1.CancelCallResponse
+	91,  // 75: toold.v1.SessionAnswer.error:type_name -> google.rpc.Status
+	2,   // 76: toold.v1.CallService.ExecuteTool:input_type -> toold.v1.ExecuteToolRequest
+	4,   // 77: toold.v1.CallService.CallTool:input_type -> toold.v1.CallToolRequest
+	6,   // 78: toold.v1.CallService.ExecuteBatch:input_type -> toold.v1.ExecuteBatchRequest
+	8,   // 79: toold.v1.CallService.ExecuteTurn:input_type -> toold.v1.ExecuteTurnRequest
+	10,  // 80: toold.v1.CallService.GetTurn:input_type -> toold.v1.GetTurnRequest
+	12,  // 81: toold.v1.CallService.ResumeTool:input_type -> toold.v1.ResumeToolRequest
+	14,  // 82: toold.v1.CallService.ClaimSuspension:input_type -> toold.v1.ClaimSuspensionRequest
+	16,  // 83: toold.v1.CallService.WhoAmI:input_type -> toold.v1.WhoAmIRequest
+	18,  // 84: toold.v1.CallService.WatchInbox:input_type -> toold.v1.WatchInboxRequest
+	23,  // 85: toold.v1.CallService.CountCalls:input_type -> toold.v1.CountCallsRequest
+	27,  // 86: toold.v1.CallService.WatchCalls:input_type -> toold.v1.WatchCallsRequest
+	29,  // 87: toold.v1.CallService.GetCall:input_type -> toold.v1.GetCallRequest
+	31,  // 88: toold.v1.CallService.ListCalls:input_type -> toold.v1.ListCallsRequest
+	33,  // 89: toold.v1.CallService.CancelCall:input_type -> toold.v1.CancelCallRequest
+	35,  // 90: toold.v1.CallService.CancelCalls:input_type -> toold.v1.CancelCallsRequest
+	37,  // 91: toold.v1.CallService.DescribeCall:input_type -> toold.v1.DescribeCallRequest
+	92,  // 92: toold.v1.CallService.ReadArtifact:input_type -> toold.v1.ReadArtifactRequest
+	93,  // 93: toold.v1.CallService.SendInput:input_type -> toold.v1.SendInputRequest
+	39,  // 94: toold.v1.CallService.GetRun:input_type -> toold.v1.GetRunRequest
+	41,  // 95: toold.v1.CallService.ListRuns:input_type -> toold.v1.ListRunsRequest
+	43,  // 96: toold.v1.CallService.ListThreads:input_type -> toold.v1.ListThreadsRequest
+	45,  // 97: toold.v1.CallService.GetThread:input_type -> toold.v1.GetThreadRequest
+	47,  // 98: toold.v1.CallService.EndRun:input_type -> toold.v1.EndRunRequest
+	49,  // 99: toold.v1.CallService.ListRules:input_type -> toold.v1.ListRulesRequest
+	51,  // 100: toold.v1.CallService.RevokeRule:input_type -> toold.v1.RevokeRuleRequest
+	94,  // 101: toold.v1.CallService.GetPolicy:input_type -> toold.v1.GetPolicyRequest
+	95,  // 102: toold.v1.CallService.TryRules:input_type -> toold.v1.TryRulesRequest
+	53,  // 103: toold.v1.CallService.SetPermissionMode:input_type -> toold.v1.SetPermissionModeRequest
+	55,  // 104: toold.v1.CallService.Session:input_type -> toold.v1.SessionRequest
+	3,   // 105: toold.v1.CallService.ExecuteTool:output_type -> toold.v1.ExecuteToolResponse
+	5,   // 106: toold.v1.CallService.CallTool:output_type -> toold.v1.CallToolResponse
+	7,   // 107: toold.v1.CallService.ExecuteBatch:output_type -> toold.v1.ExecuteBatchResponse
+	9,   // 108: toold.v1.CallService.ExecuteTurn:output_type -> toold.v1.ExecuteTurnResponse
+	11,  // 109: toold.v1.CallService.GetTurn:output_type -> toold.v1.GetTurnResponse
+	13,  // 110: toold.v1.CallService.ResumeTool:output_type -> toold.v1.ResumeToolResponse
+	15,  // 111: toold.v1.CallService.ClaimSuspension:output_type -> toold.v1.ClaimSuspensionResponse
+	17,  // 112: toold.v1.CallService.WhoAmI:output_type -> toold.v1.WhoAmIResponse
+	19,  // 113: toold.v1.CallService.WatchInbox:output_type -> toold.v1.WatchInboxResponse
+	24,  // 114: toold.v1.CallService.CountCalls:output_type -> toold.v1.CountCallsResponse
+	28,  // 115: toold.v1.CallService.WatchCalls:output_type -> toold.v1.WatchCallsResponse
+	30,  // 116: toold.v1.CallService.GetCall:output_type -> toold.v1.GetCallResponse
+	32,  // 117: toold.v1.CallService.ListCalls:output_type -> toold.v1.ListCallsResponse
+	34,  // 118: toold.v1.CallService.CancelCall:output_type -> toold.v1.CancelCallResponse
+	36,  // 119: toold.v1.CallService.CancelCalls:output_type -> toold.v1.CancelCallsResponse
+	38,  // 120: toold.v1.CallService.DescribeCall:output_type -> toold.v1.DescribeCallResponse
+	96,  // 121: toold.v1.CallService.ReadArtifact:output_type -> toold.v1.ReadArtifactResponse
+	97,  // 122: toold.v1.CallService.SendInput:output_type -> toold.v1.SendInputResponse
+	40,  // 123: toold.v1.CallService.GetRun:output_type -> toold.v1.GetRunResponse
+	42,  // 124: toold.v1.CallService.ListRuns:output_type -> toold.v1.ListRunsResponse
+	44,  // 125: toold.v1.CallService.ListThreads:output_type -> toold.v1.ListThreadsResponse
+	46,  // 126: toold.v1.CallService.GetThread:output_type -> toold.v1.GetThreadResponse
+	48,  // 127: toold.v1.CallService.EndRun:output_type -> toold.v1.EndRunResponse
+	50,  // 128: toold.v1.CallService.ListRules:output_type -> toold.v1.ListRulesResponse
+	52,  // 129: toold.v1.CallService.RevokeRule:output_type -> toold.v1.RevokeRuleResponse
+	98,  // 130: toold.v1.CallService.GetPolicy:output_type -> toold.v1.GetPolicyResponse
+	99,  // 131: toold.v1.CallService.TryRules:output_type -> toold.v1.TryRulesResponse
+	54,  // 132: toold.v1.CallService.SetPermissionMode:output_type -> toold.v1.SetPermissionModeResponse
+	58,  // 133: toold.v1.CallService.Session:output_type -> toold.v1.SessionResponse
+	105, // [105:134] is the sub-list for method output_type
+	76,  // [76:105] is the sub-list for method input_type
+	76,  // [76:76] is the sub-list for extension type_name
+	76,  // [76:76] is the sub-list for extension extendee
+	0,   // [0:76] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_service_proto_init() }
@@ -4231,11 +4713,11 @@ func file_toold_v1_call_service_proto_init() {
 		(*CancelCallsRequest_ThreadId)(nil),
 		(*CancelCallsRequest_BatchId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[45].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[51].OneofWrappers = []any{
 		(*SetPermissionModeRequest_RunId)(nil),
 		(*SetPermissionModeRequest_ThreadId)(nil),
 	}
-	file_toold_v1_call_service_proto_msgTypes[48].OneofWrappers = []any{
+	file_toold_v1_call_service_proto_msgTypes[54].OneofWrappers = []any{
 		(*SessionItem_Execute)(nil),
 		(*SessionItem_Resume)(nil),
 		(*SessionItem_Watch)(nil),
@@ -4250,7 +4732,7 @@ func file_toold_v1_call_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_service_proto_rawDesc), len(file_toold_v1_call_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   53,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,6 +38,9 @@ const (
 	CallService_ReadArtifact_FullMethodName      = "/toold.v1.CallService/ReadArtifact"
 	CallService_SendInput_FullMethodName         = "/toold.v1.CallService/SendInput"
 	CallService_GetRun_FullMethodName            = "/toold.v1.CallService/GetRun"
+	CallService_ListRuns_FullMethodName          = "/toold.v1.CallService/ListRuns"
+	CallService_ListThreads_FullMethodName       = "/toold.v1.CallService/ListThreads"
+	CallService_GetThread_FullMethodName         = "/toold.v1.CallService/GetThread"
 	CallService_EndRun_FullMethodName            = "/toold.v1.CallService/EndRun"
 	CallService_ListRules_FullMethodName         = "/toold.v1.CallService/ListRules"
 	CallService_RevokeRule_FullMethodName        = "/toold.v1.CallService/RevokeRule"
@@ -166,6 +169,13 @@ type CallServiceClient interface {
 	SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error)
 	// Returns the state of a run. Roles: as GetCall.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
+	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
+	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
+	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
+	// Lists threads, as ListRuns. Roles: as GetCall.
+	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
+	// Returns the state of a thread. ListRuns returns its runs. Roles: as GetCall.
+	GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error)
 	// Ends a run: cancels its open calls, removes a block, and deletes its documents. Ending an ended run changes nothing. Roles: caller and
 	// delegate (own runs), operator.
 	EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error)
@@ -465,6 +475,36 @@ func (c *callServiceClient) GetRun(ctx context.Context, in *GetRunRequest, opts 
 	return out, nil
 }
 
+func (c *callServiceClient) ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRunsResponse)
+	err := c.cc.Invoke(ctx, CallService_ListRuns_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListThreadsResponse)
+	err := c.cc.Invoke(ctx, CallService_ListThreads_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *callServiceClient) GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetThreadResponse)
+	err := c.cc.Invoke(ctx, CallService_GetThread_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *callServiceClient) EndRun(ctx context.Context, in *EndRunRequest, opts ...grpc.CallOption) (*EndRunResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(EndRunResponse)
@@ -657,6 +697,13 @@ type CallServiceServer interface {
 	SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error)
 	// Returns the state of a run. Roles: as GetCall.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
+	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
+	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
+	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
+	// Lists threads, as ListRuns. Roles: as GetCall.
+	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)
+	// Returns the state of a thread. ListRuns returns its runs. Roles: as GetCall.
+	GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error)
 	// Ends a run: cancels its open calls, removes a block, and deletes its documents. Ending an ended run changes nothing. Roles: caller and
 	// delegate (own runs), operator.
 	EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error)
@@ -759,6 +806,15 @@ func (UnimplementedCallServiceServer) SendInput(context.Context, *SendInputReque
 }
 func (UnimplementedCallServiceServer) GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetRun not implemented")
+}
+func (UnimplementedCallServiceServer) ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRuns not implemented")
+}
+func (UnimplementedCallServiceServer) ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListThreads not implemented")
+}
+func (UnimplementedCallServiceServer) GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetThread not implemented")
 }
 func (UnimplementedCallServiceServer) EndRun(context.Context, *EndRunRequest) (*EndRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndRun not implemented")
@@ -1095,6 +1151,60 @@ func _CallService_GetRun_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _CallService_ListRuns_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRunsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).ListRuns(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_ListRuns_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).ListRuns(ctx, req.(*ListRunsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_ListThreads_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListThreadsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).ListThreads(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_ListThreads_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).ListThreads(ctx, req.(*ListThreadsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _CallService_GetThread_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetThreadRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(CallServiceServer).GetThread(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: CallService_GetThread_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(CallServiceServer).GetThread(ctx, req.(*GetThreadRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _CallService_EndRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(EndRunRequest)
 	if err := dec(in); err != nil {
@@ -1264,6 +1374,18 @@ var CallService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetRun",
 			Handler:    _CallService_GetRun_Handler,
+		},
+		{
+			MethodName: "ListRuns",
+			Handler:    _CallService_ListRuns_Handler,
+		},
+		{
+			MethodName: "ListThreads",
+			Handler:    _CallService_ListThreads_Handler,
+		},
+		{
+			MethodName: "GetThread",
+			Handler:    _CallService_GetThread_Handler,
 		},
 		{
 			MethodName: "EndRun",
