@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -29,6 +30,58 @@ func (s *script) AcceptTool(_ context.Context, r *tooldv1.AcceptToolRequest) (*t
 		return nil, status.Error(codes.FailedPrecondition, "another digest")
 	}
 	return &tooldv1.AcceptToolResponse{Tool: s.quarantined[0].GetWaiting()}, nil
+}
+
+func (s *script) RefuseTool(_ context.Context, r *tooldv1.RefuseToolRequest) (*tooldv1.RefuseToolResponse, error) {
+	if r.GetTool() != s.quarantined[0].GetWaiting().GetId() || r.GetDigest() != s.quarantined[0].GetWaiting().GetDigest() {
+		return nil, status.Error(codes.FailedPrecondition, "another digest")
+	}
+	return &tooldv1.RefuseToolResponse{}, nil
+}
+
+// ListDefinitions returns one definition per page.
+func (s *script) ListDefinitions(_ context.Context, r *tooldv1.ListDefinitionsRequest) (*tooldv1.ListDefinitionsResponse, error) {
+	all := []*tooldv1.JudgedDefinition{
+		{Definition: &tooldv1.Descriptor{Id: r.GetTool(), Digest: "cccc"}, Time: timestamppb.Now(), By: "oscar", Refused: true},
+		{Definition: &tooldv1.Descriptor{Id: r.GetTool(), Digest: "bbbb"}, Time: timestamppb.Now(), By: "ad\x1bam"},
+		{Definition: &tooldv1.Descriptor{Id: r.GetTool(), Digest: "aaaa"}, Time: timestamppb.Now()},
+	}
+	i := len(r.GetPageToken())
+	page := &tooldv1.ListDefinitionsResponse{Definitions: all[i : i+1]}
+	if i < 2 {
+		page.NextPageToken = strings.Repeat("p", i+1)
+	}
+	return page, nil
+}
+
+func (s *script) CountToolCalls(context.Context, *tooldv1.CountToolCallsRequest) (*tooldv1.CountToolCallsResponse, error) {
+	return &tooldv1.CountToolCallsResponse{Counted: 1234, Tools: []*tooldv1.ToolCalls{{Tool: "weather", Calls: 1234, Failed: 5, Denied: 6, Newest: timestamppb.Now()}}}, nil
+}
+
+// TestToolHistoryAndUse checks what the list of definitions and the counts of calls say, and that refuse sends the digest that was shown.
+func TestToolHistoryAndUse(t *testing.T) {
+	s := &script{quarantined: []*tooldv1.QuarantinedTool{changed("weather", "x", "y")}}
+	dir := s.start(t)
+	new(run).do(t, dir, "tools", "refuse", "weather").expect(t, ExitUsage, "", "tools refuse weather --digest bbbb")
+	if r := new(run).do(t, dir, "tools", "refuse", "weather", "--digest", "aaaa"); r.code == 0 {
+		t.Errorf("another digest was refused: %s", r.out)
+	}
+	new(run).do(t, dir, "tools", "refuse", "weather", "--digest", "bbbb").expect(t, 0, "this definition of weather is refused\n")
+	s.quarantined[0].RefusedBy, s.quarantined[0].RefusedAt = "oscar", timestamppb.Now()
+	if r := new(run).do(t, dir, "tools", "diff"); !strings.Contains(r.out, "weather of mcp:w, refused by oscar") {
+		t.Errorf("the diff of a refused definition: %s", r.out)
+	}
+	r := new(run).do(t, dir, "tools", "definitions", "weather")
+	var rows []string
+	for line := range strings.Lines(r.out) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	if len(rows) != 4 || !strings.HasPrefix(rows[1], "cccc refused by oscar") || !strings.HasPrefix(rows[2], `bbbb accepted by ad\x1bam`) || !strings.HasPrefix(rows[3], "aaaa trusted") {
+		t.Errorf("the definitions: %q", rows)
+	}
+	if r := new(run).do(t, dir, "tools", "use"); !strings.Contains(strings.Join(strings.Fields(r.out), " "), "weather 1,234 5 6") {
+		t.Errorf("the use: %s", r.out)
+	}
 }
 
 func changed(id, before, after string) *tooldv1.QuarantinedTool {

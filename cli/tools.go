@@ -47,6 +47,6 @@ func toolsCommand(a *App) *cobra.Command {
 	c.Flags().StringVar(&source, "source", "", "only of this source, such as builtin")
 	c.Flags().StringVar(&category, "category", "", "only of this category")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
-	c.AddCommand(exportCommand(a), toolDiffCommand(a), toolAcceptCommand(a), sourcesCommand(a), retrySourceCommand(a))
+	c.AddCommand(exportCommand(a), toolDiffCommand(a), toolAcceptCommand(a), toolRefuseCommand(a), toolDefinitionsCommand(a), toolUseCommand(a), sourcesCommand(a), retrySourceCommand(a))
 	return c
 }

@@ -51,7 +51,7 @@ accepts the new one.`,
 			}
 			var text strings.Builder
 			for _, q := range all {
-				fmt.Fprintf(&text, "%s of %s\n%s\n", show.Line(q.GetWaiting().GetId()), show.Line(q.GetWaiting().GetSource()), a.OutView().DefinitionDiff(q))
+				fmt.Fprintf(&text, "%s of %s%s\n%s\n", show.Line(q.GetWaiting().GetId()), show.Line(q.GetWaiting().GetSource()), a.OutView().RefusedBy(q), a.OutView().DefinitionDiff(q))
 			}
 			if len(all) == 0 {
 				text.WriteString("every definition is trusted\n")

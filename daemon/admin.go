@@ -98,11 +98,29 @@ func (a adminOf) Quarantined() []tool.QuarantinedTool { return a.d.tools.Quarant
 
 // AcceptTool implements [service.Admin].
 func (a adminOf) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
-	t, err := wire.Accept(a.d.tools, q)
+	t, err := wire.Accept(a.d.tools, q, p.Subject)
 	if err == nil {
-		a.d.log.Info("definition of a tool accepted", zap.String("tool", t.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+		a.logJudged("definition of a tool accepted", p, q)
 	}
 	return t, err
+}
+
+// RefuseTool implements [service.Admin].
+func (a adminOf) RefuseTool(p tool.Principal, q *tool.QuarantinedTool) error {
+	err := wire.Refuse(a.d.tools, q, p.Subject)
+	if err == nil {
+		a.logJudged("definition of a tool refused", p, q)
+	}
+	return err
+}
+
+func (a adminOf) logJudged(what string, p tool.Principal, q *tool.QuarantinedTool) {
+	a.d.log.Info(what, zap.String("tool", q.Waiting.Descriptor.ID), zap.String("source", q.Source), zap.String("digest", q.Waiting.Digest), zap.String("by", p.Subject), zap.String("namespace", p.Namespace))
+}
+
+// Judged implements [service.Admin].
+func (a adminOf) Judged(ctx context.Context, source, id string, before int64, limit int) ([]tool.JudgedDefinition, int64, error) {
+	return a.d.pins.History(ctx, source, id, before, limit)
 }
 
 // Backup implements [service.Admin].

@@ -102,6 +102,7 @@ type isolated struct {
 // sources holds the sources of tools.
 type sources struct {
 	tools      *registry.Registry
+	pins       *wire.Pins
 	workspaces workspaces
 	jobs       *shell.Jobs // nil when commands may not run in the background
 	mcp        *mcp.Hub
@@ -215,14 +216,13 @@ func (d *daemon) openTools(ctx context.Context) error {
 		return err
 	}
 	d.proof.Store(d.startProof(d.policy))
-	pins, err := wire.OpenPins(ctx, d.store)
-	if err != nil {
+	if d.pins, err = wire.OpenPins(ctx, d.store); err != nil {
 		d.log.Error("trusted definitions cannot be read; tools of foreign sources must be accepted again", zap.Error(err))
 	}
 	d.tools = registry.New(registry.Config{
 		NamespaceOf:   worker.NamespaceOf,
 		AssertFormats: d.cfg.Tools.AssertFormats,
-		Pins:          pins, Trusted: slices.Concat([]string{builtin, embedded, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
+		Pins:          d.pins, Trusted: slices.Concat([]string{builtin, embedded, command.Source}, trustedPools(&d.cfg.Workers), subagentSources(d.cfg)),
 	})
 	if err := errors.Join(d.tools.Describe(descriptionsOf(d.cfg)), rename(d.tools, d.cfg)); err != nil {
 		return err

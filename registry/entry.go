@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"time"
+
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/registry/rank"
 	"github.com/toold-dev/toold/tool"
@@ -20,8 +22,10 @@ type Entry struct {
 
 	own       tool.Descriptor // descriptor from the source, without overrides
 	ownDigest string
-	claim     string // digest to compare with the trusted one
-	trusted   *Pin   // In quarantine, the definition that is trusted instead. Else nil.
+	claim     string    // digest to compare with the trusted one
+	trusted   *Pin      // In quarantine, the definition that is trusted instead. Else nil.
+	since     time.Time // when this definition was first received; set in quarantine only
+	refused   *Refusal  // in quarantine, the operator's refusal of this definition. Else nil.
 
 	words func() *rank.Document // reads the words of the descriptor at the first call
 }

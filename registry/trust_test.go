@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/tool"
@@ -14,8 +15,9 @@ import (
 
 // memoryPins keeps pins in memory.
 type memoryPins struct {
-	pins map[string]registry.Pin
-	fail error
+	pins    map[string]registry.Pin
+	refused map[string]registry.Refusal // by source, id and digest
+	fail    error
 }
 
 func (p *memoryPins) Pinned(source, id string) (registry.Pin, bool) {
@@ -28,6 +30,23 @@ func (p *memoryPins) Pin(source, id string, pin registry.Pin) error {
 		return p.fail
 	}
 	p.pins[source+"/"+id] = pin
+	delete(p.refused, source+"/"+id+"/"+pin.Digest)
+	return nil
+}
+
+func (p *memoryPins) Refused(source, id, digest string) *registry.Refusal {
+	r, ok := p.refused[source+"/"+id+"/"+digest]
+	if !ok {
+		return nil
+	}
+	return &r
+}
+
+func (p *memoryPins) Refuse(source, id string, r registry.Refusal) error {
+	if p.fail != nil {
+		return p.fail
+	}
+	p.refused[source+"/"+id+"/"+r.Digest] = r
 	return nil
 }
 
@@ -89,18 +108,18 @@ func TestT74ChangedDefinition(t *testing.T) {
 	if len(q) != 1 || strings.Contains(string(q[0].Trusted.Descriptor.Parameters), "evil") || !strings.Contains(string(q[0].Waiting.Descriptor.Parameters), "evil") {
 		t.Fatalf("quarantined are %+v", q)
 	}
-	if _, err := r.Accept(q[0].Source, "weather", q[0].Trusted.Digest); !errors.As(err, new(*registry.DigestError)) {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Trusted.Digest, "oscar"); !errors.As(err, new(*registry.DigestError)) {
 		t.Errorf("accepted with another digest: %v", err)
 	}
-	if _, err := r.Accept(q[0].Source, "read", q[0].Waiting.Digest); !errors.Is(err, registry.ErrNotQuarantined) {
+	if _, err := r.Accept(q[0].Source, "read", q[0].Waiting.Digest, "oscar"); !errors.Is(err, registry.ErrNotQuarantined) {
 		t.Errorf("accepted what does not wait: %v", err)
 	}
 	pins.fail = errors.New("disk full")
-	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest); err == nil || offeredIDs(r) != "read" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest, "oscar"); err == nil || offeredIDs(r) != "read" {
 		t.Error("accepted and not kept")
 	}
 	pins.fail = nil
-	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest); err != nil || offeredIDs(r) != "read weather" {
+	if _, err := r.Accept(q[0].Source, "weather", q[0].Waiting.Digest, "oscar"); err != nil || offeredIDs(r) != "read weather" {
 		t.Errorf("not accepted: %v", err)
 	}
 
@@ -114,6 +133,73 @@ func TestT74ChangedDefinition(t *testing.T) {
 	if got := offeredIDs(r); got != "weather" {
 		t.Errorf("the accepted definition is not offered: %q", got)
 	}
+}
+
+// A refused definition stays in quarantine, and the daemon does not ask again when the source sends it again. The trusted definition is
+// offered again as soon as the source sends it. Another definition waits for another answer, and an operator can still accept a refused one.
+func TestRefusedDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pins := &memoryPins{pins: map[string]registry.Pin{}, refused: map[string]registry.Refusal{}}
+		r := registry.New(registry.Config{Pins: pins})
+		send := func(text string) tool.QuarantinedTool {
+			t.Helper()
+			if err := r.Replace("mcp:w", weather(text)); err != nil {
+				t.Fatal(err)
+			}
+			q := r.Quarantined()
+			if len(q) == 0 {
+				return tool.QuarantinedTool{}
+			}
+			return q[0]
+		}
+		send("trusted")
+		evil := send("evil")
+		began := time.Now()
+		if evil.RefusedBy != "" || !evil.Since.Equal(began) {
+			t.Errorf("in quarantine is %+v", evil)
+		}
+		time.Sleep(time.Minute)
+		if again := send("evil"); !again.Since.Equal(began) {
+			t.Errorf("sent again, it waits since %v, not %v", again.Since, began)
+		}
+		if err := r.Refuse("mcp:w", "weather", evil.Trusted.Digest, "oscar"); !errors.As(err, new(*registry.DigestError)) {
+			t.Errorf("refused another digest: %v", err)
+		}
+		pins.fail = errors.New("disk full")
+		if err := r.Refuse("mcp:w", "weather", evil.Waiting.Digest, "oscar"); err == nil || r.Quarantined()[0].RefusedBy != "" {
+			t.Errorf("refused and not kept: %v", err)
+		}
+		pins.fail = nil
+		for _, who := range []string{"oscar", "adam"} { // the second refusal changes nothing
+			if err := r.Refuse("mcp:w", "weather", evil.Waiting.Digest, who); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refused := r.Quarantined()[0]
+		if refused.RefusedBy != "oscar" || !refused.RefusedAt.Equal(began.Add(time.Minute)) || offeredIDs(r) != "" {
+			t.Errorf("after the refusal: %+v; offered are %q", refused, offeredIDs(r))
+		}
+		if why := r.WhyAbsent("", "weather", nil); !strings.Contains(why, "oscar refused it") {
+			t.Errorf("why: %q", why)
+		}
+		if send("trusted"); offeredIDs(r) != "weather" {
+			t.Errorf("the trusted definition came back; offered are %q", offeredIDs(r))
+		}
+		if other := send("other"); other.RefusedBy != "" {
+			t.Errorf("another definition is refused too: %+v", other)
+		}
+		r = registry.New(registry.Config{Pins: pins}) // a restart
+		if again := send("evil"); again.RefusedBy != "oscar" || offeredIDs(r) != "" {
+			t.Errorf("the refused definition came back: %+v; offered are %q", again, offeredIDs(r))
+		}
+		if _, err := r.Accept("mcp:w", "weather", evil.Waiting.Digest, "adam"); err != nil || offeredIDs(r) != "weather" || len(r.Quarantined()) != 0 {
+			t.Errorf("accepted after all: %v; offered are %q", err, offeredIDs(r))
+		}
+		send("trusted")
+		if back := send("evil"); back.Waiting.Digest != "" {
+			t.Errorf("the accepted definition waits: %+v", back)
+		}
+	})
 }
 
 // A definition that cannot be pinned is not trusted.
@@ -138,7 +224,7 @@ func TestQuarantineIsPublished(t *testing.T) {
 		if c, err := w.Next(context.Background()); err != nil || len(c.Removed) != 1 {
 			t.Errorf("told %+v, %v", c, err)
 		}
-		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Waiting.Digest); err != nil {
+		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Waiting.Digest, "oscar"); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := w.Next(context.Background()); err != nil || len(c.Added) != 1 {

@@ -1,5 +1,7 @@
 package tool
 
+import "time"
+
 // A Definition is a descriptor with its digest. It is shared, so callers must not change it.
 type Definition struct {
 	Descriptor Descriptor
@@ -12,4 +14,16 @@ type QuarantinedTool struct {
 	Namespace string // the only namespace in which the source's tools exist; empty means all namespaces
 	Trusted   Definition
 	Waiting   Definition // the definition that waits for trust, as the source sent it, without the operator's overrides
+	Since     time.Time  // when this daemon first received Waiting
+	RefusedBy string     // subject of the operator that refused Waiting; empty while it waits for an answer
+	RefusedAt time.Time
+}
+
+// A JudgedDefinition is a definition of a tool with the judgement on it: it is trusted, or an operator refused it.
+type JudgedDefinition struct {
+	Definition
+	Position int64 // judgements have ascending positions
+	Time     time.Time
+	By       string // subject of the operator; empty when the definition was trusted because it was the first one
+	Refused  bool
 }

@@ -21,6 +21,41 @@ func (v View) DefinitionDiff(q *tooldv1.QuarantinedTool) string {
 	return v.Diff(b.String())
 }
 
+// RefusedBy says who refused the new definition of a quarantined tool, or returns "" when nobody did.
+func (v View) RefusedBy(q *tooldv1.QuarantinedTool) string {
+	if q.GetRefusedBy() == "" {
+		return ""
+	}
+	return v.paint(bad, ", refused by "+Line(q.GetRefusedBy())+" "+v.age(q.GetRefusedAt())+" ago")
+}
+
+// Definitions lists the definitions of a tool that were trusted or refused.
+func (v View) Definitions(all []*tooldv1.JudgedDefinition) string {
+	rows := make([][]cell, len(all))
+	for i, d := range all {
+		judgement, color := "trusted", good
+		switch {
+		case d.GetRefused():
+			judgement, color = "refused", bad
+		case d.GetBy() != "":
+			judgement = "accepted"
+		}
+		rows[i] = []cell{
+			{d.GetDefinition().GetDigest(), bold}, {judgement, color}, {orNone(d.GetBy() != "", "by "+Line(d.GetBy())), ""}, {v.age(d.GetTime()) + " ago", dim},
+		}
+	}
+	return v.table([]string{"DIGEST", "JUDGEMENT", "WHO", "WHEN"}, 16, rows)
+}
+
+// ToolCalls lists the counts of calls by tool.
+func (v View) ToolCalls(all *tooldv1.CountToolCallsResponse) string {
+	rows := make([][]cell, len(all.GetTools()))
+	for i, t := range all.GetTools() {
+		rows[i] = []cell{{Line(t.GetTool()), bold}, {Number(int64(t.GetCalls())), ""}, {Number(int64(t.GetFailed())), ""}, {Number(int64(t.GetDenied())), ""}, {v.age(t.GetNewest()) + " ago", dim}}
+	}
+	return v.table([]string{"TOOL", "CALLS", "FAILED", "DENIED", "NEWEST"}, 20, rows)
+}
+
 // definitionLines formats a descriptor as JSON on many lines, with its schemas as nested JSON. It escapes invisible characters, because
 // they may be the only change.
 func definitionLines(d *tooldv1.Descriptor) []string {

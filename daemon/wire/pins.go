@@ -9,6 +9,7 @@ import (
 
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // pinKind is the kind of the records of trusted definitions. The records belong to no namespace, because tools belong to the daemon.
@@ -24,9 +25,10 @@ type PinStore interface {
 type Pins struct {
 	store PinStore
 
-	mu     sync.Mutex
-	known  map[pinKey]registry.Pin
-	broken bool // some definitions could not be read
+	mu      sync.Mutex
+	known   map[pinKey]registry.Pin
+	refused map[pinKey]map[string]registry.Refusal // by digest
+	broken  bool                                   // some definitions could not be read
 }
 
 type pinKey struct {
@@ -34,15 +36,17 @@ type pinKey struct {
 	ID     string `json:"id"`
 }
 
+// A pinRecord says which definition of a tool is trusted from then on. A record with a refusal repeats the trusted definition.
 type pinRecord struct {
 	pinKey
 	registry.Pin
+	Refused *registry.Refusal `json:"refused,omitempty"`
 }
 
 // OpenPins reads the trusted definitions. When some cannot be read, it returns an error and usable Pins, which then do not trust any
 // unknown definition.
 func OpenPins(ctx context.Context, s PinStore) (*Pins, error) {
-	p := &Pins{store: s, known: map[pinKey]registry.Pin{}}
+	p := &Pins{store: s, known: map[pinKey]registry.Pin{}, refused: map[pinKey]map[string]registry.Refusal{}}
 	for after := int64(0); ; {
 		records, err := s.Records(ctx, "", pinKind, after, 500)
 		if err != nil {
@@ -58,7 +62,7 @@ func OpenPins(ctx context.Context, s PinStore) (*Pins, error) {
 				p.broken = true
 				return p, fmt.Errorf("trusted definition %q: %w", r.Key, err)
 			}
-			p.known[pin.pinKey] = pin.Pin // the newest record is the last one
+			p.applyLocked(&pin) // The newest record is the last one, and no other goroutine has p.
 			after = r.Position
 		}
 	}
@@ -74,18 +78,96 @@ func (p *Pins) Pinned(source, id string) (registry.Pin, bool) {
 
 // Pin implements [registry.Pins].
 func (p *Pins) Pin(source, id string, pin registry.Pin) error {
-	key := pinKey{source, id}
-	text, err := json.Marshal(pinRecord{key, pin})
+	return p.put(&pinRecord{pinKey: pinKey{source, id}, Pin: pin})
+}
+
+// Refused implements [registry.Pins].
+func (p *Pins) Refused(source, id, digest string) *registry.Refusal {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.refused[pinKey{source, id}][digest]
+	if !ok {
+		return nil
+	}
+	return &r
+}
+
+// Refuse implements [registry.Pins].
+func (p *Pins) Refuse(source, id string, r registry.Refusal) error {
+	trusted, _ := p.Pinned(source, id)
+	return p.put(&pinRecord{pinKey{source, id}, trusted, &r})
+}
+
+func (p *Pins) put(r *pinRecord) error {
+	text, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	if err := p.store.PutRecord(ctx, "", store.Record{Kind: pinKind, Key: source + "/" + id, Bytes: text}); err != nil {
+	if err := p.store.PutRecord(ctx, "", store.Record{Kind: pinKind, Key: r.Source + "/" + r.ID, Bytes: text}); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known[key] = pin
+	p.applyLocked(r)
 	return nil
+}
+
+func (p *Pins) applyLocked(r *pinRecord) {
+	p.known[r.pinKey] = r.Pin
+	refused := p.refused[r.pinKey]
+	switch {
+	case r.Refused == nil:
+		delete(refused, r.Digest)
+	case refused == nil:
+		p.refused[r.pinKey] = map[string]registry.Refusal{r.Refused.Digest: *r.Refused}
+	default:
+		refused[r.Refused.Digest] = *r.Refused
+	}
+}
+
+// Records read for one page of a history, and in one query. No index has the tool of a record.
+const (
+	maxPinScan = 2000
+	pinScan    = 250
+)
+
+// History returns at most limit judgements on definitions of a tool with positions below before, the newest first. next is the position
+// before which the search continues, or 0.
+func (p *Pins) History(ctx context.Context, source, id string, before int64, limit int) (all []tool.JudgedDefinition, next int64, err error) {
+	key := source + "/" + id
+	for range maxPinScan / pinScan {
+		records, err := p.store.RecordsBefore(ctx, "", pinKind, before, pinScan)
+		if err != nil {
+			return nil, 0, fmt.Errorf("history of %q: %w", id, err)
+		}
+		for _, r := range records {
+			if before = r.Position; r.Key != key {
+				continue
+			}
+			var d pinRecord
+			if err := json.Unmarshal(r.Bytes, &d); err != nil {
+				return nil, 0, fmt.Errorf("history of %q: %w", id, err)
+			}
+			if all = append(all, d.judged(&r)); len(all) == limit {
+				return all, before, nil
+			}
+		}
+		if len(records) < pinScan {
+			return all, 0, nil
+		}
+	}
+	return all, before, nil
+}
+
+func (p *pinRecord) judged(r *store.StoredRecord) tool.JudgedDefinition {
+	d := tool.JudgedDefinition{Position: r.Position, Time: r.Time, By: p.By}
+	d.Digest = p.Digest
+	text := p.Descriptor
+	if p.Refused != nil {
+		d.Digest, text, d.By, d.Refused = p.Refused.Digest, p.Refused.Descriptor, p.Refused.By, true
+	}
+	_ = json.Unmarshal(text, &d.Descriptor) // After an error, only the digest is known.
+	return d
 }

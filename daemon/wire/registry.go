@@ -46,20 +46,29 @@ func Absent(r *registry.Registry, hide Hide) func(tool.Principal, string) string
 	}
 }
 
-// Accept trusts a definition that waits in quarantine.
-func Accept(r *registry.Registry, q *tool.QuarantinedTool) (*tool.Definition, error) {
-	id := q.Waiting.Descriptor.ID
-	e, err := r.Accept(q.Source, id, q.Waiting.Digest)
+// Accept trusts a definition that waits in quarantine. by is the subject of the operator.
+func Accept(r *registry.Registry, q *tool.QuarantinedTool, by string) (*tool.Definition, error) {
+	e, err := r.Accept(q.Source, q.Waiting.Descriptor.ID, q.Waiting.Digest, by)
+	if err != nil {
+		return nil, notWaiting(q, err)
+	}
+	return &e.Definition, nil
+}
+
+// Refuse answers that a definition in quarantine is not to be trusted. by is the subject of the operator.
+func Refuse(r *registry.Registry, q *tool.QuarantinedTool, by string) error {
+	return notWaiting(q, r.Refuse(q.Source, q.Waiting.Descriptor.ID, q.Waiting.Digest, by))
+}
+
+func notWaiting(q *tool.QuarantinedTool, err error) error {
 	var other *registry.DigestError
 	switch {
 	case errors.Is(err, registry.ErrNotQuarantined):
-		return nil, call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q is in quarantine", id)
+		return call.Refuse(call.NotFound, "TOOL_NOT_QUARANTINED", "no definition of %q is in quarantine", q.Waiting.Descriptor.ID)
 	case errors.As(err, &other):
-		return nil, call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v; read it again", other)
-	case err != nil:
-		return nil, err
+		return call.Refuse(call.FailedPrecondition, "DIGEST_MISMATCH", "%v; read it again", other)
 	}
-	return &e.Definition, nil
+	return err
 }
 
 // Answers gives the engine the checks of answers against the schemas of tools.

@@ -3,6 +3,7 @@ package grpcserver_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -154,4 +155,123 @@ func TestT117QuarantineOfOtherNamespaces(t *testing.T) {
 	must(t, accept("oscar", "ours"))
 	must(t, accept("adam", "theirs"))
 	must(t, accept("adam", "shared"))
+}
+
+// TestRefuseAndHistory checks that an operator refuses a definition, that the refusal and the history of definitions survive a restart, and
+// that the history says who accepted and who refused.
+func TestRefuseAndHistory(t *testing.T) {
+	t.Parallel()
+	store := memory.New(memory.Config{})
+	w := newWorld(t, options{store: store})
+	admin := tooldv1.NewAdminServiceClient(w.as("adam"))
+	waiting := func() *tooldv1.QuarantinedTool {
+		t.Helper()
+		all, err := admin.ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{Tool: "forecast"})
+		must(t, err)
+		if len(all.GetTools()) != 1 {
+			t.Fatalf("in quarantine are %v", all.GetTools())
+		}
+		return all.GetTools()[0]
+	}
+	refuse := func(digest string) error {
+		_, err := admin.RefuseTool(within(t), &tooldv1.RefuseToolRequest{Tool: "forecast", Digest: digest})
+		return err
+	}
+	must(t, w.tools.Register("mcp:sky", forecast("first")))
+	wantRefusal(t, refuse("x"), codes.NotFound, "TOOL_NOT_QUARANTINED")
+	must(t, w.tools.Replace("mcp:sky", forecast("second")))
+	second := waiting()
+	if second.GetSince() == nil || second.GetRefusedAt() != nil {
+		t.Errorf("waiting is %v", second)
+	}
+	wantRefusal(t, refuse(""), codes.InvalidArgument, "INVALID_FIELD")
+	wantRefusal(t, refuse(second.GetTrusted().GetDigest()), codes.FailedPrecondition, "DIGEST_MISMATCH")
+	_, err := tooldv1.NewAdminServiceClient(w.as("oscar")).RefuseTool(within(t), &tooldv1.RefuseToolRequest{Tool: "forecast", Digest: second.GetWaiting().GetDigest()})
+	wantRefusal(t, err, codes.PermissionDenied, "ROLE_REQUIRED")
+	must(t, refuse(second.GetWaiting().GetDigest()))
+	must(t, w.tools.Replace("mcp:sky", forecast("third")))
+	_, err = admin.AcceptTool(within(t), &tooldv1.AcceptToolRequest{Tool: "forecast", Digest: waiting().GetWaiting().GetDigest()})
+	must(t, err)
+	w.stop()
+
+	w = newWorld(t, options{store: store})
+	admin = tooldv1.NewAdminServiceClient(w.as("adam"))
+	must(t, w.tools.Register("mcp:sky", forecast("second")))
+	if q := waiting(); q.GetRefusedBy() != "adam" || q.GetRefusedAt() == nil {
+		t.Errorf("after a restart the refused definition is %v", q)
+	}
+	var got []string
+	for token := ""; ; {
+		page, err := admin.ListDefinitions(within(t), &tooldv1.ListDefinitionsRequest{Tool: "forecast", PageSize: 2, PageToken: token})
+		must(t, err)
+		for _, d := range page.GetDefinitions() {
+			var schema struct {
+				Properties struct {
+					At struct {
+						Properties struct{ City struct{ Description string } }
+					}
+				}
+			}
+			must(t, json.Unmarshal([]byte(d.GetDefinition().GetParameters()), &schema))
+			got = append(got, fmt.Sprint(schema.Properties.At.Properties.City.Description, " by ", d.GetBy(), " refused ", d.GetRefused()))
+			if d.GetTime() == nil || d.GetDefinition().GetDigest() == "" {
+				t.Errorf("no time or digest: %v", d)
+			}
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			break
+		}
+	}
+	if want := []string{"third by adam refused false", "second by adam refused true", "first by  refused false"}; !slices.Equal(got, want) {
+		t.Errorf("the history is %q, want %q", got, want)
+	}
+}
+
+// TestHistoryIsOfWhatOneSees checks that a principal gets the history of no tool that it does not see.
+func TestHistoryIsOfWhatOneSees(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	for source, id := range map[string]string{"mcp:sky": "shared", worker.SourceOf("other", "p"): "theirs", worker.SourceOf("default", "p"): "ours"} {
+		must(t, w.tools.Register(source, tool.Func(tool.Descriptor{ID: id}, nil)))
+	}
+	must(t, w.tools.Replace(worker.SourceOf("default", "p"), tool.Func(tool.Descriptor{ID: "ours", Description: "changed"}, nil)))
+	list := func(user, id string) (int, error) {
+		got, err := tooldv1.NewAdminServiceClient(w.as(user)).ListDefinitions(within(t), &tooldv1.ListDefinitionsRequest{Tool: id})
+		return len(got.GetDefinitions()), err
+	}
+	for _, want := range []struct {
+		user, tool string
+		n          int
+	}{{"oscar", "shared", 1}, {"vera", "shared", 1}, {"mallory", "theirs", 1}, {"oscar", "ours", 1}, {"adam", "ours", 1}, {"oscar", "echo", 0}} {
+		if n, err := list(want.user, want.tool); err != nil || n != want.n {
+			t.Errorf("%s gets %d definitions of %s and %v, want %d", want.user, n, want.tool, err, want.n)
+		}
+	}
+	for user, id := range map[string]string{"oscar": "theirs", "vera": "ours", "mallory": "ours", "adam": "nothing"} {
+		_, err := list(user, id)
+		wantRefusal(t, err, codes.NotFound, "TOOL_NOT_FOUND")
+	}
+}
+
+// TestCountToolCalls checks the counts of calls by tool, and that a caller counts only its own calls.
+func TestCountToolCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	for i, name := range []string{"echo", "echo", "nothing"} {
+		_, err := w.calls("alice").CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: name, CallId: fmt.Sprintf("count-alice-%05d", i), Arguments: `{"text":"x"}`}})
+		must(t, err)
+	}
+	_, err := w.calls("bob").CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "echo", CallId: "count-bob-000001", Arguments: `{"text":"x"}`}})
+	must(t, err)
+	for user, want := range map[string]string{"alice": "echo 2 0, nothing 1 1", "bob": "echo 1 0", "vera": "echo 3 0, nothing 1 1", "mallory": ""} {
+		got, err := tooldv1.NewToolServiceClient(w.as(user)).CountToolCalls(within(t), &tooldv1.CountToolCallsRequest{})
+		must(t, err)
+		var all []string
+		for _, c := range got.GetTools() {
+			all = append(all, fmt.Sprint(c.GetTool(), " ", c.GetCalls(), " ", c.GetFailed()))
+		}
+		if text := strings.Join(all, ", "); text != want || got.GetMore() || (got.GetSince() == nil) != (want == "") {
+			t.Errorf("%s counts %q of %v, want %q", user, text, got, want)
+		}
+	}
 }

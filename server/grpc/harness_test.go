@@ -118,7 +118,7 @@ func newWorld(t testing.TB, o options) *world {
 	pins, err := wire.OpenPins(context.Background(), w.store)
 	must(t, err)
 	w.tools = registry.New(registry.Config{NamespaceOf: worker.NamespaceOf, Pins: pins, Trusted: []string{"test", worker.SourceOf("default", "rude")}})
-	w.admin.tools = w.tools
+	w.admin.tools, w.admin.pins = w.tools, pins
 	must(t, w.tools.Register("test", w.testTools()...))
 	parsed, err := permission.Parse("rules", []byte(rules))
 	must(t, err)
@@ -334,6 +334,7 @@ func ask(context.Context, *tool.Call) (*tool.Result, error) {
 // admin is a fake [service.Admin].
 type admin struct {
 	tools *registry.Registry
+	pins  *wire.Pins
 	mu    sync.Mutex
 	level string
 	bad   error // the error that Reload returns
@@ -375,8 +376,16 @@ func (a *admin) Secrets(_ context.Context, check bool) []secret.State {
 
 func (a *admin) Quarantined() []tool.QuarantinedTool { return a.tools.Quarantined() }
 
-func (a *admin) AcceptTool(_ tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
-	return wire.Accept(a.tools, q)
+func (a *admin) AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error) {
+	return wire.Accept(a.tools, q, p.Subject)
+}
+
+func (a *admin) RefuseTool(p tool.Principal, q *tool.QuarantinedTool) error {
+	return wire.Refuse(a.tools, q, p.Subject)
+}
+
+func (a *admin) Judged(ctx context.Context, source, id string, before int64, limit int) ([]tool.JudgedDefinition, int64, error) {
+	return a.pins.History(ctx, source, id, before, limit)
 }
 
 func (a *admin) Backup(_ context.Context, _ tool.Principal, directory string) (*call.Backup, error) {

@@ -50,6 +50,7 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.ToolService_GetTool_FullMethodName, tools.GetTool)
 	unary(a, tooldv1.ToolService_ExportTools_FullMethodName, tools.ExportTools)
 	stream(a, tooldv1.ToolService_WatchTools_FullMethodName, tools.WatchTools)
+	unary(a, tooldv1.ToolService_CountToolCalls_FullMethodName, tools.CountToolCalls)
 
 	unary(a, tooldv1.DocumentService_GetDocument_FullMethodName, documents.GetDocument)
 	unary(a, tooldv1.DocumentService_ListDocuments_FullMethodName, documents.ListDocuments)
@@ -64,6 +65,8 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.AdminService_SetLogLevel_FullMethodName, admin.SetLogLevel)
 	unary(a, tooldv1.AdminService_ListQuarantinedTools_FullMethodName, admin.ListQuarantinedTools)
 	unary(a, tooldv1.AdminService_AcceptTool_FullMethodName, admin.AcceptTool)
+	unary(a, tooldv1.AdminService_RefuseTool_FullMethodName, admin.RefuseTool)
+	unary(a, tooldv1.AdminService_ListDefinitions_FullMethodName, admin.ListDefinitions)
 	unary(a, tooldv1.AdminService_ListSources_FullMethodName, admin.ListSources)
 	unary(a, tooldv1.AdminService_ListSecrets_FullMethodName, admin.ListSecrets)
 	unary(a, tooldv1.AdminService_CreateToken_FullMethodName, admin.CreateToken)

@@ -24,6 +24,7 @@ type admin struct {
 	letters DeadLetters
 	auth    *access.Auth
 	guests  Guests
+	tools   Tools
 }
 
 // GetInfo describes the daemon.

@@ -144,6 +144,11 @@ type Admin interface {
 	Quarantined() []tool.QuarantinedTool
 	// AcceptTool trusts a definition that Quarantined listed.
 	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
+	// RefuseTool refuses a definition that Quarantined listed.
+	RefuseTool(p tool.Principal, q *tool.QuarantinedTool) error
+	// Judged returns at most limit judgements on definitions of a tool with positions below before, the newest first. id is the id that the
+	// source gave the tool. next is the position before which the next page begins, or 0.
+	Judged(ctx context.Context, source, id string, before int64, limit int) (all []tool.JudgedDefinition, next int64, err error)
 	// Sources lists the sources of tools of all namespaces, by name.
 	Sources() []tool.SourceStatus
 	// Secrets lists the secrets of all namespaces by name. With check, it first reads the value of each secret.

@@ -91,6 +91,8 @@ func aboutOf(req any) about {
 		a.set("level", r.GetLevel().String())
 	case *tooldv1.AcceptToolRequest:
 		a.set("tool", r.GetTool()).set("digest", r.GetDigest())
+	case *tooldv1.RefuseToolRequest:
+		a.set("tool", r.GetTool()).set("digest", r.GetDigest())
 	case *tooldv1.ReleaseCallsRequest:
 		a.run(r.GetRunId(), r.GetThreadId()).calls(r.GetCallIds()).set("all", isTrue(r.GetAll())).set("end", isTrue(r.GetEnd()))
 	case *tooldv1.CreateTokenRequest:

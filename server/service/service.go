@@ -85,10 +85,10 @@ func New(cfg Config) (*Service, error) {
 		engine: cfg.Engine, tools: cfg.Tools, service: s, turns: turns.New(cfg.Engine), policy: cfg.Policy,
 		watchers: &watchers{each: cfg.WatchersEach, all: cfg.Watchers, stall: cfg.Stall, of: map[subject]int{}},
 	}
-	s.Tools = &tools{tools: cfg.Tools}
+	s.Tools = &tools{tools: cfg.Tools, engine: cfg.Engine}
 	s.Documents = &documents{documents: cfg.Engine}
 	s.Workers = &workerService{workers: cfg.Workers}
-	s.Admin = &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, auth: cfg.Auth, guests: cfg.Guests}
+	s.Admin = &admin{admin: cfg.Admin, engine: cfg.Engine, letters: cfg.DeadLetters, auth: cfg.Auth, guests: cfg.Guests, tools: cfg.Tools}
 	return s, nil
 }
 

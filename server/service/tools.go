@@ -19,7 +19,8 @@ import (
 
 type tools struct {
 	tooldv1.UnsafeToolServiceServer
-	tools Tools
+	tools  Tools
+	engine Engine
 }
 
 const maxToolPage = 1000
@@ -126,9 +127,13 @@ func (s *tools) GetTool(ctx context.Context, req *tooldv1.GetToolRequest) (*tool
 	p := access.From(ctx).Principal
 	t, ok := s.tools.Lookup(p, req.GetTool())
 	if !ok {
-		return nil, call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", req.GetTool())
+		return nil, noTool(req.GetTool())
 	}
 	return &tooldv1.GetToolResponse{Tool: translate.FromDescriptor(&t.Descriptor, t.Digest), Revision: revision(s.tools.List(p))}, nil
+}
+
+func noTool(name string) error {
+	return call.Refuse(call.NotFound, "TOOL_NOT_FOUND", "there is no tool %q here; ListTools lists them", name)
 }
 
 // WatchTools streams the changes of the tools that the principal sees.

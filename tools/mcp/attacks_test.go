@@ -35,7 +35,7 @@ func TestT74ChangedWhileItRuns(t *testing.T) {
 				t.Fatalf("in quarantine is %+v", q)
 			}
 			contains(t, w.text("w__grown", `{}`), "new")
-			_, err := w.tools.Accept(q[0].Source, "w__echo", q[0].Waiting.Digest)
+			_, err := w.tools.Accept(q[0].Source, "w__echo", q[0].Waiting.Digest, "oscar")
 			must(t, err)
 			contains(t, w.text("w__echo", `{}`), "thanks")
 		})

@@ -127,6 +127,10 @@ func (m *memory) Pin(source, id string, p registry.Pin) error {
 	return nil
 }
 
+func (*memory) Refused(string, string, string) *registry.Refusal { return nil }
+
+func (*memory) Refuse(string, string, registry.Refusal) error { return errors.ErrUnsupported }
+
 func newMemory() *memory { return &memory{lists: map[string][]byte{}, pins: map[string]registry.Pin{}} }
 
 // own returns an entry that starts this test binary as the server.

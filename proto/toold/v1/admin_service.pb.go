@@ -1216,8 +1216,14 @@ type QuarantinedTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The trusted definition. If it cannot be read, only id and digest are set.
 	Trusted *Descriptor `protobuf:"bytes,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
-	// The new definition. AcceptTool needs its digest.
-	Waiting       *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The new definition. AcceptTool and RefuseTool need its digest.
+	Waiting *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// When this daemon first received the new definition. A restart of the daemon starts it again.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// The subject of the operator that refused the new definition; empty while it waits for an answer.
+	RefusedBy string `protobuf:"bytes,4,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
+	// When the operator refused it; unset while it waits for an answer.
+	RefusedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refused_at,json=refusedAt,proto3" json:"refused_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1262,6 +1268,27 @@ func (x *QuarantinedTool) GetTrusted() *Descriptor {
 func (x *QuarantinedTool) GetWaiting() *Descriptor {
 	if x != nil {
 		return x.Waiting
+	}
+	return nil
+}
+
+func (x *QuarantinedTool) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *QuarantinedTool) GetRefusedBy() string {
+	if x != nil {
+		return x.RefusedBy
+	}
+	return ""
+}
+
+func (x *QuarantinedTool) GetRefusedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefusedAt
 	}
 	return nil
 }
@@ -1367,6 +1394,291 @@ func (x *AcceptToolResponse) GetTool() *Descriptor {
 	return nil
 }
 
+// RefuseToolRequest names the definition to refuse.
+type RefuseToolRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Descriptor.id. Required.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The digest of the definition to refuse. Required.
+	Digest        string `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseToolRequest) Reset() {
+	*x = RefuseToolRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseToolRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseToolRequest) ProtoMessage() {}
+
+func (x *RefuseToolRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseToolRequest.ProtoReflect.Descriptor instead.
+func (*RefuseToolRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RefuseToolRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *RefuseToolRequest) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
+}
+
+// RefuseToolResponse is empty.
+type RefuseToolResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefuseToolResponse) Reset() {
+	*x = RefuseToolResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefuseToolResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefuseToolResponse) ProtoMessage() {}
+
+func (x *RefuseToolResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefuseToolResponse.ProtoReflect.Descriptor instead.
+func (*RefuseToolResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
+}
+
+// ListDefinitionsRequest names a tool.
+type ListDefinitionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Descriptor.id, or an alias. For a tool in quarantine, the id that its source gave it. Required.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The number of definitions. 0 means 50; values above 500 mean 500. A page may have fewer, or none, and still not be the last one: one
+	// request reads at most 2,000 records.
+	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// next_page_token of the response to the same request.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDefinitionsRequest) Reset() {
+	*x = ListDefinitionsRequest{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDefinitionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDefinitionsRequest) ProtoMessage() {}
+
+func (x *ListDefinitionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDefinitionsRequest.ProtoReflect.Descriptor instead.
+func (*ListDefinitionsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListDefinitionsRequest) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ListDefinitionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListDefinitionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// ListDefinitionsResponse is one page.
+type ListDefinitionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The newest first.
+	Definitions []*JudgedDefinition `protobuf:"bytes,1,rep,name=definitions,proto3" json:"definitions,omitempty"`
+	// Empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListDefinitionsResponse) Reset() {
+	*x = ListDefinitionsResponse{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListDefinitionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListDefinitionsResponse) ProtoMessage() {}
+
+func (x *ListDefinitionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListDefinitionsResponse.ProtoReflect.Descriptor instead.
+func (*ListDefinitionsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListDefinitionsResponse) GetDefinitions() []*JudgedDefinition {
+	if x != nil {
+		return x.Definitions
+	}
+	return nil
+}
+
+func (x *ListDefinitionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// JudgedDefinition is a definition of a tool with the judgement on it.
+type JudgedDefinition struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The definition from the source, without descriptions from the configuration. If it cannot be read, only id and digest are set.
+	Definition *Descriptor `protobuf:"bytes,1,opt,name=definition,proto3" json:"definition,omitempty"`
+	// When it was trusted or refused.
+	Time *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// The subject of the operator that accepted or refused it. Empty if it was trusted because it was the first one.
+	By string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
+	// True if the operator refused it.
+	Refused       bool `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JudgedDefinition) Reset() {
+	*x = JudgedDefinition{}
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JudgedDefinition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JudgedDefinition) ProtoMessage() {}
+
+func (x *JudgedDefinition) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JudgedDefinition.ProtoReflect.Descriptor instead.
+func (*JudgedDefinition) Descriptor() ([]byte, []int) {
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *JudgedDefinition) GetDefinition() *Descriptor {
+	if x != nil {
+		return x.Definition
+	}
+	return nil
+}
+
+func (x *JudgedDefinition) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *JudgedDefinition) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *JudgedDefinition) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
 // ReleaseCallsRequest selects held calls. Exactly one of all, run_id, thread_id and call_ids must be set.
 type ReleaseCallsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1388,7 +1700,7 @@ type ReleaseCallsRequest struct {
 
 func (x *ReleaseCallsRequest) Reset() {
 	*x = ReleaseCallsRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1712,7 @@ func (x *ReleaseCallsRequest) String() string {
 func (*ReleaseCallsRequest) ProtoMessage() {}
 
 func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[17]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1725,7 @@ func (x *ReleaseCallsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{17}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReleaseCallsRequest) GetAll() bool {
@@ -1471,7 +1783,7 @@ type ReleaseCallsResponse struct {
 
 func (x *ReleaseCallsResponse) Reset() {
 	*x = ReleaseCallsResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1795,7 @@ func (x *ReleaseCallsResponse) String() string {
 func (*ReleaseCallsResponse) ProtoMessage() {}
 
 func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[18]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1808,7 @@ func (x *ReleaseCallsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseCallsResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseCallsResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{18}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleaseCallsResponse) GetReleased() int64 {
@@ -1524,7 +1836,7 @@ type BackupRequest struct {
 
 func (x *BackupRequest) Reset() {
 	*x = BackupRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1848,7 @@ func (x *BackupRequest) String() string {
 func (*BackupRequest) ProtoMessage() {}
 
 func (x *BackupRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[19]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1861,7 @@ func (x *BackupRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupRequest.ProtoReflect.Descriptor instead.
 func (*BackupRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{19}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BackupRequest) GetDirectory() string {
@@ -1574,7 +1886,7 @@ type BackupResponse struct {
 
 func (x *BackupResponse) Reset() {
 	*x = BackupResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1898,7 @@ func (x *BackupResponse) String() string {
 func (*BackupResponse) ProtoMessage() {}
 
 func (x *BackupResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[20]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1911,7 @@ func (x *BackupResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackupResponse.ProtoReflect.Descriptor instead.
 func (*BackupResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{20}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *BackupResponse) GetCalls() int64 {
@@ -1638,7 +1950,7 @@ type PurgeRequest struct {
 
 func (x *PurgeRequest) Reset() {
 	*x = PurgeRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1962,7 @@ func (x *PurgeRequest) String() string {
 func (*PurgeRequest) ProtoMessage() {}
 
 func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[21]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1975,7 @@ func (x *PurgeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeRequest.ProtoReflect.Descriptor instead.
 func (*PurgeRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{21}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PurgeRequest) GetCallIds() []string {
@@ -1700,7 +2012,7 @@ type PurgeResponse struct {
 
 func (x *PurgeResponse) Reset() {
 	*x = PurgeResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2024,7 @@ func (x *PurgeResponse) String() string {
 func (*PurgeResponse) ProtoMessage() {}
 
 func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[22]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2037,7 @@ func (x *PurgeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeResponse.ProtoReflect.Descriptor instead.
 func (*PurgeResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{22}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PurgeResponse) GetPurged() int64 {
@@ -1770,7 +2082,7 @@ type ReadAuditRequest struct {
 
 func (x *ReadAuditRequest) Reset() {
 	*x = ReadAuditRequest{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1782,7 +2094,7 @@ func (x *ReadAuditRequest) String() string {
 func (*ReadAuditRequest) ProtoMessage() {}
 
 func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[23]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1795,7 +2107,7 @@ func (x *ReadAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAuditRequest.ProtoReflect.Descriptor instead.
 func (*ReadAuditRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{23}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadAuditRequest) GetAfter() int64 {
@@ -1877,7 +2189,7 @@ type ReadAuditResponse struct {
 
 func (x *ReadAuditResponse) Reset() {
 	*x = ReadAuditResponse{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2201,7 @@ func (x *ReadAuditResponse) String() string {
 func (*ReadAuditResponse) ProtoMessage() {}
 
 func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[24]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2214,7 @@ func (x *ReadAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAuditResponse.ProtoReflect.Descriptor instead.
 func (*ReadAuditResponse) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{24}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReadAuditResponse) GetRecords() []*AuditRecord {
@@ -1947,7 +2259,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1959,7 +2271,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_admin_service_proto_msgTypes[25]
+	mi := &file_toold_v1_admin_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1972,7 +2284,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{25}
+	return file_toold_v1_admin_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AuditRecord) GetPosition() int64 {
@@ -2114,15 +2426,39 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"w\n" +
 	"\x1cListQuarantinedToolsResponse\x12/\n" +
 	"\x05tools\x18\x01 \x03(\v2\x19.toold.v1.QuarantinedToolR\x05tools\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"q\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xfd\x01\n" +
 	"\x0fQuarantinedTool\x12.\n" +
 	"\atrusted\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\atrusted\x12.\n" +
-	"\awaiting\x18\x02 \x01(\v2\x14.toold.v1.DescriptorR\awaiting\"?\n" +
+	"\awaiting\x18\x02 \x01(\v2\x14.toold.v1.DescriptorR\awaiting\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x1d\n" +
+	"\n" +
+	"refused_by\x18\x04 \x01(\tR\trefusedBy\x129\n" +
+	"\n" +
+	"refused_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\trefusedAt\"?\n" +
 	"\x11AcceptToolRequest\x12\x12\n" +
 	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\">\n" +
 	"\x12AcceptToolResponse\x12(\n" +
-	"\x04tool\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\x04tool\"\xa0\x01\n" +
+	"\x04tool\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\x04tool\"?\n" +
+	"\x11RefuseToolRequest\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\tR\x06digest\"\x14\n" +
+	"\x12RefuseToolResponse\"h\n" +
+	"\x16ListDefinitionsRequest\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x1b\n" +
+	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x7f\n" +
+	"\x17ListDefinitionsResponse\x12<\n" +
+	"\vdefinitions\x18\x01 \x03(\v2\x1a.toold.v1.JudgedDefinitionR\vdefinitions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xa2\x01\n" +
+	"\x10JudgedDefinition\x124\n" +
+	"\n" +
+	"definition\x18\x01 \x01(\v2\x14.toold.v1.DescriptorR\n" +
+	"definition\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\bR\arefused\"\xa0\x01\n" +
 	"\x13ReleaseCallsRequest\x12\x10\n" +
 	"\x03all\x18\x01 \x01(\bR\x03all\x12\x15\n" +
 	"\x06run_id\x18\x02 \x01(\tR\x05runId\x12\x1b\n" +
@@ -2173,7 +2509,7 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\x0fLOG_LEVEL_DEBUG\x10\x01\x12\x12\n" +
 	"\x0eLOG_LEVEL_INFO\x10\x02\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x03\x12\x13\n" +
-	"\x0fLOG_LEVEL_ERROR\x10\x042\x9c\x0e\n" +
+	"\x0fLOG_LEVEL_ERROR\x10\x042\xbd\x0f\n" +
 	"\fAdminService\x12>\n" +
 	"\aGetInfo\x12\x18.toold.v1.GetInfoRequest\x1a\x19.toold.v1.GetInfoResponse\x12;\n" +
 	"\x06Reload\x12\x17.toold.v1.ReloadRequest\x1a\x18.toold.v1.ReloadResponse\x128\n" +
@@ -2181,7 +2517,10 @@ const file_toold_v1_admin_service_proto_rawDesc = "" +
 	"\vSetLogLevel\x12\x1c.toold.v1.SetLogLevelRequest\x1a\x1d.toold.v1.SetLogLevelResponse\x12e\n" +
 	"\x14ListQuarantinedTools\x12%.toold.v1.ListQuarantinedToolsRequest\x1a&.toold.v1.ListQuarantinedToolsResponse\x12G\n" +
 	"\n" +
-	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12J\n" +
+	"AcceptTool\x12\x1b.toold.v1.AcceptToolRequest\x1a\x1c.toold.v1.AcceptToolResponse\x12G\n" +
+	"\n" +
+	"RefuseTool\x12\x1b.toold.v1.RefuseToolRequest\x1a\x1c.toold.v1.RefuseToolResponse\x12V\n" +
+	"\x0fListDefinitions\x12 .toold.v1.ListDefinitionsRequest\x1a!.toold.v1.ListDefinitionsResponse\x12J\n" +
 	"\vListSources\x12\x1c.toold.v1.ListSourcesRequest\x1a\x1d.toold.v1.ListSourcesResponse\x12J\n" +
 	"\vRetrySource\x12\x1c.toold.v1.RetrySourceRequest\x1a\x1d.toold.v1.RetrySourceResponse\x12J\n" +
 	"\vListWorkers\x12\x1c.toold.v1.ListWorkersRequest\x1a\x1d.toold.v1.ListWorkersResponse\x12>\n" +
@@ -2215,7 +2554,7 @@ func file_toold_v1_admin_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_admin_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_toold_v1_admin_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_toold_v1_admin_service_proto_goTypes = []any{
 	(LogLevel)(0),                        // 0: toold.v1.LogLevel
 	(*GetInfoRequest)(nil),               // 1: toold.v1.GetInfoRequest
@@ -2235,126 +2574,140 @@ var file_toold_v1_admin_service_proto_goTypes = []any{
 	(*QuarantinedTool)(nil),              // 15: toold.v1.QuarantinedTool
 	(*AcceptToolRequest)(nil),            // 16: toold.v1.AcceptToolRequest
 	(*AcceptToolResponse)(nil),           // 17: toold.v1.AcceptToolResponse
-	(*ReleaseCallsRequest)(nil),          // 18: toold.v1.ReleaseCallsRequest
-	(*ReleaseCallsResponse)(nil),         // 19: toold.v1.ReleaseCallsResponse
-	(*BackupRequest)(nil),                // 20: toold.v1.BackupRequest
-	(*BackupResponse)(nil),               // 21: toold.v1.BackupResponse
-	(*PurgeRequest)(nil),                 // 22: toold.v1.PurgeRequest
-	(*PurgeResponse)(nil),                // 23: toold.v1.PurgeResponse
-	(*ReadAuditRequest)(nil),             // 24: toold.v1.ReadAuditRequest
-	(*ReadAuditResponse)(nil),            // 25: toold.v1.ReadAuditResponse
-	(*AuditRecord)(nil),                  // 26: toold.v1.AuditRecord
-	(*timestamppb.Timestamp)(nil),        // 27: google.protobuf.Timestamp
-	(*IsolationFact)(nil),                // 28: toold.v1.IsolationFact
-	(*durationpb.Duration)(nil),          // 29: google.protobuf.Duration
-	(*Descriptor)(nil),                   // 30: toold.v1.Descriptor
-	(*ListSourcesRequest)(nil),           // 31: toold.v1.ListSourcesRequest
-	(*RetrySourceRequest)(nil),           // 32: toold.v1.RetrySourceRequest
-	(*ListWorkersRequest)(nil),           // 33: toold.v1.ListWorkersRequest
-	(*GetLoadRequest)(nil),               // 34: toold.v1.GetLoadRequest
-	(*ListProblemsRequest)(nil),          // 35: toold.v1.ListProblemsRequest
-	(*ListSecretsRequest)(nil),           // 36: toold.v1.ListSecretsRequest
-	(*CreateTokenRequest)(nil),           // 37: toold.v1.CreateTokenRequest
-	(*ListTokensRequest)(nil),            // 38: toold.v1.ListTokensRequest
-	(*RevokeTokenRequest)(nil),           // 39: toold.v1.RevokeTokenRequest
-	(*CreateLoginRequest)(nil),           // 40: toold.v1.CreateLoginRequest
-	(*ListDeadLettersRequest)(nil),       // 41: toold.v1.ListDeadLettersRequest
-	(*RetryDeadLetterRequest)(nil),       // 42: toold.v1.RetryDeadLetterRequest
-	(*VerifyAuditRequest)(nil),           // 43: toold.v1.VerifyAuditRequest
-	(*ListAuditCheckpointsRequest)(nil),  // 44: toold.v1.ListAuditCheckpointsRequest
-	(*ListSourcesResponse)(nil),          // 45: toold.v1.ListSourcesResponse
-	(*RetrySourceResponse)(nil),          // 46: toold.v1.RetrySourceResponse
-	(*ListWorkersResponse)(nil),          // 47: toold.v1.ListWorkersResponse
-	(*GetLoadResponse)(nil),              // 48: toold.v1.GetLoadResponse
-	(*ListProblemsResponse)(nil),         // 49: toold.v1.ListProblemsResponse
-	(*ListSecretsResponse)(nil),          // 50: toold.v1.ListSecretsResponse
-	(*CreateTokenResponse)(nil),          // 51: toold.v1.CreateTokenResponse
-	(*ListTokensResponse)(nil),           // 52: toold.v1.ListTokensResponse
-	(*RevokeTokenResponse)(nil),          // 53: toold.v1.RevokeTokenResponse
-	(*CreateLoginResponse)(nil),          // 54: toold.v1.CreateLoginResponse
-	(*ListDeadLettersResponse)(nil),      // 55: toold.v1.ListDeadLettersResponse
-	(*RetryDeadLetterResponse)(nil),      // 56: toold.v1.RetryDeadLetterResponse
-	(*VerifyAuditResponse)(nil),          // 57: toold.v1.VerifyAuditResponse
-	(*ListAuditCheckpointsResponse)(nil), // 58: toold.v1.ListAuditCheckpointsResponse
+	(*RefuseToolRequest)(nil),            // 18: toold.v1.RefuseToolRequest
+	(*RefuseToolResponse)(nil),           // 19: toold.v1.RefuseToolResponse
+	(*ListDefinitionsRequest)(nil),       // 20: toold.v1.ListDefinitionsRequest
+	(*ListDefinitionsResponse)(nil),      // 21: toold.v1.ListDefinitionsResponse
+	(*JudgedDefinition)(nil),             // 22: toold.v1.JudgedDefinition
+	(*ReleaseCallsRequest)(nil),          // 23: toold.v1.ReleaseCallsRequest
+	(*ReleaseCallsResponse)(nil),         // 24: toold.v1.ReleaseCallsResponse
+	(*BackupRequest)(nil),                // 25: toold.v1.BackupRequest
+	(*BackupResponse)(nil),               // 26: toold.v1.BackupResponse
+	(*PurgeRequest)(nil),                 // 27: toold.v1.PurgeRequest
+	(*PurgeResponse)(nil),                // 28: toold.v1.PurgeResponse
+	(*ReadAuditRequest)(nil),             // 29: toold.v1.ReadAuditRequest
+	(*ReadAuditResponse)(nil),            // 30: toold.v1.ReadAuditResponse
+	(*AuditRecord)(nil),                  // 31: toold.v1.AuditRecord
+	(*timestamppb.Timestamp)(nil),        // 32: google.protobuf.Timestamp
+	(*IsolationFact)(nil),                // 33: toold.v1.IsolationFact
+	(*durationpb.Duration)(nil),          // 34: google.protobuf.Duration
+	(*Descriptor)(nil),                   // 35: toold.v1.Descriptor
+	(*ListSourcesRequest)(nil),           // 36: toold.v1.ListSourcesRequest
+	(*RetrySourceRequest)(nil),           // 37: toold.v1.RetrySourceRequest
+	(*ListWorkersRequest)(nil),           // 38: toold.v1.ListWorkersRequest
+	(*GetLoadRequest)(nil),               // 39: toold.v1.GetLoadRequest
+	(*ListProblemsRequest)(nil),          // 40: toold.v1.ListProblemsRequest
+	(*ListSecretsRequest)(nil),           // 41: toold.v1.ListSecretsRequest
+	(*CreateTokenRequest)(nil),           // 42: toold.v1.CreateTokenRequest
+	(*ListTokensRequest)(nil),            // 43: toold.v1.ListTokensRequest
+	(*RevokeTokenRequest)(nil),           // 44: toold.v1.RevokeTokenRequest
+	(*CreateLoginRequest)(nil),           // 45: toold.v1.CreateLoginRequest
+	(*ListDeadLettersRequest)(nil),       // 46: toold.v1.ListDeadLettersRequest
+	(*RetryDeadLetterRequest)(nil),       // 47: toold.v1.RetryDeadLetterRequest
+	(*VerifyAuditRequest)(nil),           // 48: toold.v1.VerifyAuditRequest
+	(*ListAuditCheckpointsRequest)(nil),  // 49: toold.v1.ListAuditCheckpointsRequest
+	(*ListSourcesResponse)(nil),          // 50: toold.v1.ListSourcesResponse
+	(*RetrySourceResponse)(nil),          // 51: toold.v1.RetrySourceResponse
+	(*ListWorkersResponse)(nil),          // 52: toold.v1.ListWorkersResponse
+	(*GetLoadResponse)(nil),              // 53: toold.v1.GetLoadResponse
+	(*ListProblemsResponse)(nil),         // 54: toold.v1.ListProblemsResponse
+	(*ListSecretsResponse)(nil),          // 55: toold.v1.ListSecretsResponse
+	(*CreateTokenResponse)(nil),          // 56: toold.v1.CreateTokenResponse
+	(*ListTokensResponse)(nil),           // 57: toold.v1.ListTokensResponse
+	(*RevokeTokenResponse)(nil),          // 58: toold.v1.RevokeTokenResponse
+	(*CreateLoginResponse)(nil),          // 59: toold.v1.CreateLoginResponse
+	(*ListDeadLettersResponse)(nil),      // 60: toold.v1.ListDeadLettersResponse
+	(*RetryDeadLetterResponse)(nil),      // 61: toold.v1.RetryDeadLetterResponse
+	(*VerifyAuditResponse)(nil),          // 62: toold.v1.VerifyAuditResponse
+	(*ListAuditCheckpointsResponse)(nil), // 63: toold.v1.ListAuditCheckpointsResponse
 }
 var file_toold_v1_admin_service_proto_depIdxs = []int32{
-	27, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
+	32, // 0: toold.v1.GetInfoResponse.started_at:type_name -> google.protobuf.Timestamp
 	4,  // 1: toold.v1.GetInfoResponse.addresses:type_name -> toold.v1.Address
 	5,  // 2: toold.v1.GetInfoResponse.limits:type_name -> toold.v1.Limits
-	28, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
+	33, // 3: toold.v1.GetInfoResponse.isolation_facts:type_name -> toold.v1.IsolationFact
 	3,  // 4: toold.v1.GetInfoResponse.hooks:type_name -> toold.v1.HookState
-	27, // 5: toold.v1.HookState.changed_at:type_name -> google.protobuf.Timestamp
-	29, // 6: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
-	29, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
+	32, // 5: toold.v1.HookState.changed_at:type_name -> google.protobuf.Timestamp
+	34, // 6: toold.v1.Limits.suspension:type_name -> google.protobuf.Duration
+	34, // 7: toold.v1.Limits.retention:type_name -> google.protobuf.Duration
 	6,  // 8: toold.v1.Limits.running_calls_tools:type_name -> toold.v1.ToolLimit
-	29, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
-	29, // 10: toold.v1.Limits.guest_time:type_name -> google.protobuf.Duration
-	29, // 11: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
-	27, // 12: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
+	34, // 9: toold.v1.Limits.circuit_open:type_name -> google.protobuf.Duration
+	34, // 10: toold.v1.Limits.guest_time:type_name -> google.protobuf.Duration
+	34, // 11: toold.v1.DrainRequest.period:type_name -> google.protobuf.Duration
+	32, // 12: toold.v1.DrainResponse.deadline:type_name -> google.protobuf.Timestamp
 	0,  // 13: toold.v1.SetLogLevelRequest.level:type_name -> toold.v1.LogLevel
 	0,  // 14: toold.v1.SetLogLevelResponse.previous:type_name -> toold.v1.LogLevel
 	15, // 15: toold.v1.ListQuarantinedToolsResponse.tools:type_name -> toold.v1.QuarantinedTool
-	30, // 16: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
-	30, // 17: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
-	30, // 18: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
-	27, // 19: toold.v1.ReadAuditRequest.stored_after:type_name -> google.protobuf.Timestamp
-	27, // 20: toold.v1.ReadAuditRequest.stored_before:type_name -> google.protobuf.Timestamp
-	26, // 21: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
-	27, // 22: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
-	27, // 23: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	1,  // 24: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
-	7,  // 25: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
-	9,  // 26: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
-	11, // 27: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
-	13, // 28: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
-	16, // 29: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
-	31, // 30: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
-	32, // 31: toold.v1.AdminService.RetrySource:input_type -> toold.v1.RetrySourceRequest
-	33, // 32: toold.v1.AdminService.ListWorkers:input_type -> toold.v1.ListWorkersRequest
-	34, // 33: toold.v1.AdminService.GetLoad:input_type -> toold.v1.GetLoadRequest
-	35, // 34: toold.v1.AdminService.ListProblems:input_type -> toold.v1.ListProblemsRequest
-	36, // 35: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
-	37, // 36: toold.v1.AdminService.CreateToken:input_type -> toold.v1.CreateTokenRequest
-	38, // 37: toold.v1.AdminService.ListTokens:input_type -> toold.v1.ListTokensRequest
-	39, // 38: toold.v1.AdminService.RevokeToken:input_type -> toold.v1.RevokeTokenRequest
-	40, // 39: toold.v1.AdminService.CreateLogin:input_type -> toold.v1.CreateLoginRequest
-	18, // 40: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
-	20, // 41: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
-	22, // 42: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
-	41, // 43: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
-	42, // 44: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
-	24, // 45: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
-	43, // 46: toold.v1.AdminService.VerifyAudit:input_type -> toold.v1.VerifyAuditRequest
-	44, // 47: toold.v1.AdminService.ListAuditCheckpoints:input_type -> toold.v1.ListAuditCheckpointsRequest
-	2,  // 48: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
-	8,  // 49: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
-	10, // 50: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
-	12, // 51: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
-	14, // 52: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
-	17, // 53: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
-	45, // 54: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
-	46, // 55: toold.v1.AdminService.RetrySource:output_type -> toold.v1.RetrySourceResponse
-	47, // 56: toold.v1.AdminService.ListWorkers:output_type -> toold.v1.ListWorkersResponse
-	48, // 57: toold.v1.AdminService.GetLoad:output_type -> toold.v1.GetLoadResponse
-	49, // 58: toold.v1.AdminService.ListProblems:output_type -> toold.v1.ListProblemsResponse
-	50, // 59: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
-	51, // 60: toold.v1.AdminService.CreateToken:output_type -> toold.v1.CreateTokenResponse
-	52, // 61: toold.v1.AdminService.ListTokens:output_type -> toold.v1.ListTokensResponse
-	53, // 62: toold.v1.AdminService.RevokeToken:output_type -> toold.v1.RevokeTokenResponse
-	54, // 63: toold.v1.AdminService.CreateLogin:output_type -> toold.v1.CreateLoginResponse
-	19, // 64: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
-	21, // 65: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
-	23, // 66: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
-	55, // 67: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
-	56, // 68: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
-	25, // 69: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
-	57, // 70: toold.v1.AdminService.VerifyAudit:output_type -> toold.v1.VerifyAuditResponse
-	58, // 71: toold.v1.AdminService.ListAuditCheckpoints:output_type -> toold.v1.ListAuditCheckpointsResponse
-	48, // [48:72] is the sub-list for method output_type
-	24, // [24:48] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	35, // 16: toold.v1.QuarantinedTool.trusted:type_name -> toold.v1.Descriptor
+	35, // 17: toold.v1.QuarantinedTool.waiting:type_name -> toold.v1.Descriptor
+	32, // 18: toold.v1.QuarantinedTool.since:type_name -> google.protobuf.Timestamp
+	32, // 19: toold.v1.QuarantinedTool.refused_at:type_name -> google.protobuf.Timestamp
+	35, // 20: toold.v1.AcceptToolResponse.tool:type_name -> toold.v1.Descriptor
+	22, // 21: toold.v1.ListDefinitionsResponse.definitions:type_name -> toold.v1.JudgedDefinition
+	35, // 22: toold.v1.JudgedDefinition.definition:type_name -> toold.v1.Descriptor
+	32, // 23: toold.v1.JudgedDefinition.time:type_name -> google.protobuf.Timestamp
+	32, // 24: toold.v1.ReadAuditRequest.stored_after:type_name -> google.protobuf.Timestamp
+	32, // 25: toold.v1.ReadAuditRequest.stored_before:type_name -> google.protobuf.Timestamp
+	31, // 26: toold.v1.ReadAuditResponse.records:type_name -> toold.v1.AuditRecord
+	32, // 27: toold.v1.ReadAuditResponse.kept_since:type_name -> google.protobuf.Timestamp
+	32, // 28: toold.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	1,  // 29: toold.v1.AdminService.GetInfo:input_type -> toold.v1.GetInfoRequest
+	7,  // 30: toold.v1.AdminService.Reload:input_type -> toold.v1.ReloadRequest
+	9,  // 31: toold.v1.AdminService.Drain:input_type -> toold.v1.DrainRequest
+	11, // 32: toold.v1.AdminService.SetLogLevel:input_type -> toold.v1.SetLogLevelRequest
+	13, // 33: toold.v1.AdminService.ListQuarantinedTools:input_type -> toold.v1.ListQuarantinedToolsRequest
+	16, // 34: toold.v1.AdminService.AcceptTool:input_type -> toold.v1.AcceptToolRequest
+	18, // 35: toold.v1.AdminService.RefuseTool:input_type -> toold.v1.RefuseToolRequest
+	20, // 36: toold.v1.AdminService.ListDefinitions:input_type -> toold.v1.ListDefinitionsRequest
+	36, // 37: toold.v1.AdminService.ListSources:input_type -> toold.v1.ListSourcesRequest
+	37, // 38: toold.v1.AdminService.RetrySource:input_type -> toold.v1.RetrySourceRequest
+	38, // 39: toold.v1.AdminService.ListWorkers:input_type -> toold.v1.ListWorkersRequest
+	39, // 40: toold.v1.AdminService.GetLoad:input_type -> toold.v1.GetLoadRequest
+	40, // 41: toold.v1.AdminService.ListProblems:input_type -> toold.v1.ListProblemsRequest
+	41, // 42: toold.v1.AdminService.ListSecrets:input_type -> toold.v1.ListSecretsRequest
+	42, // 43: toold.v1.AdminService.CreateToken:input_type -> toold.v1.CreateTokenRequest
+	43, // 44: toold.v1.AdminService.ListTokens:input_type -> toold.v1.ListTokensRequest
+	44, // 45: toold.v1.AdminService.RevokeToken:input_type -> toold.v1.RevokeTokenRequest
+	45, // 46: toold.v1.AdminService.CreateLogin:input_type -> toold.v1.CreateLoginRequest
+	23, // 47: toold.v1.AdminService.ReleaseCalls:input_type -> toold.v1.ReleaseCallsRequest
+	25, // 48: toold.v1.AdminService.Backup:input_type -> toold.v1.BackupRequest
+	27, // 49: toold.v1.AdminService.Purge:input_type -> toold.v1.PurgeRequest
+	46, // 50: toold.v1.AdminService.ListDeadLetters:input_type -> toold.v1.ListDeadLettersRequest
+	47, // 51: toold.v1.AdminService.RetryDeadLetter:input_type -> toold.v1.RetryDeadLetterRequest
+	29, // 52: toold.v1.AdminService.ReadAudit:input_type -> toold.v1.ReadAuditRequest
+	48, // 53: toold.v1.AdminService.VerifyAudit:input_type -> toold.v1.VerifyAuditRequest
+	49, // 54: toold.v1.AdminService.ListAuditCheckpoints:input_type -> toold.v1.ListAuditCheckpointsRequest
+	2,  // 55: toold.v1.AdminService.GetInfo:output_type -> toold.v1.GetInfoResponse
+	8,  // 56: toold.v1.AdminService.Reload:output_type -> toold.v1.ReloadResponse
+	10, // 57: toold.v1.AdminService.Drain:output_type -> toold.v1.DrainResponse
+	12, // 58: toold.v1.AdminService.SetLogLevel:output_type -> toold.v1.SetLogLevelResponse
+	14, // 59: toold.v1.AdminService.ListQuarantinedTools:output_type -> toold.v1.ListQuarantinedToolsResponse
+	17, // 60: toold.v1.AdminService.AcceptTool:output_type -> toold.v1.AcceptToolResponse
+	19, // 61: toold.v1.AdminService.RefuseTool:output_type -> toold.v1.RefuseToolResponse
+	21, // 62: toold.v1.AdminService.ListDefinitions:output_type -> toold.v1.ListDefinitionsResponse
+	50, // 63: toold.v1.AdminService.ListSources:output_type -> toold.v1.ListSourcesResponse
+	51, // 64: toold.v1.AdminService.RetrySource:output_type -> toold.v1.RetrySourceResponse
+	52, // 65: toold.v1.AdminService.ListWorkers:output_type -> toold.v1.ListWorkersResponse
+	53, // 66: toold.v1.AdminService.GetLoad:output_type -> toold.v1.GetLoadResponse
+	54, // 67: toold.v1.AdminService.ListProblems:output_type -> toold.v1.ListProblemsResponse
+	55, // 68: toold.v1.AdminService.ListSecrets:output_type -> toold.v1.ListSecretsResponse
+	56, // 69: toold.v1.AdminService.CreateToken:output_type -> toold.v1.CreateTokenResponse
+	57, // 70: toold.v1.AdminService.ListTokens:output_type -> toold.v1.ListTokensResponse
+	58, // 71: toold.v1.AdminService.RevokeToken:output_type -> toold.v1.RevokeTokenResponse
+	59, // 72: toold.v1.AdminService.CreateLogin:output_type -> toold.v1.CreateLoginResponse
+	24, // 73: toold.v1.AdminService.ReleaseCalls:output_type -> toold.v1.ReleaseCallsResponse
+	26, // 74: toold.v1.AdminService.Backup:output_type -> toold.v1.BackupResponse
+	28, // 75: toold.v1.AdminService.Purge:output_type -> toold.v1.PurgeResponse
+	60, // 76: toold.v1.AdminService.ListDeadLetters:output_type -> toold.v1.ListDeadLettersResponse
+	61, // 77: toold.v1.AdminService.RetryDeadLetter:output_type -> toold.v1.RetryDeadLetterResponse
+	30, // 78: toold.v1.AdminService.ReadAudit:output_type -> toold.v1.ReadAuditResponse
+	62, // 79: toold.v1.AdminService.VerifyAudit:output_type -> toold.v1.VerifyAuditResponse
+	63, // 80: toold.v1.AdminService.ListAuditCheckpoints:output_type -> toold.v1.ListAuditCheckpointsResponse
+	55, // [55:81] is the sub-list for method output_type
+	29, // [29:55] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_admin_service_proto_init() }
@@ -2375,7 +2728,7 @@ func file_toold_v1_admin_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_admin_service_proto_rawDesc), len(file_toold_v1_admin_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const (
 	AdminService_SetLogLevel_FullMethodName          = "/toold.v1.AdminService/SetLogLevel"
 	AdminService_ListQuarantinedTools_FullMethodName = "/toold.v1.AdminService/ListQuarantinedTools"
 	AdminService_AcceptTool_FullMethodName           = "/toold.v1.AdminService/AcceptTool"
+	AdminService_RefuseTool_FullMethodName           = "/toold.v1.AdminService/RefuseTool"
+	AdminService_ListDefinitions_FullMethodName      = "/toold.v1.AdminService/ListDefinitions"
 	AdminService_ListSources_FullMethodName          = "/toold.v1.AdminService/ListSources"
 	AdminService_RetrySource_FullMethodName          = "/toold.v1.AdminService/RetrySource"
 	AdminService_ListWorkers_FullMethodName          = "/toold.v1.AdminService/ListWorkers"
@@ -79,6 +81,16 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
+	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until its
+	// source sends that definition again. The daemon remembers the refusal: it does not ask for an answer when the source sends the refused
+	// definition again, also after a restart. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	RefuseTool(ctx context.Context, in *RefuseToolRequest, opts ...grpc.CallOption) (*RefuseToolResponse, error)
+	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
+	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools
+	// that they see; operator and admin also for tools in quarantine.
+	//
+	// NOT_FOUND, reason TOOL_NOT_FOUND: the tool is unknown or hidden.
+	ListDefinitions(ctx context.Context, in *ListDefinitionsRequest, opts ...grpc.CallOption) (*ListDefinitionsResponse, error)
 	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
 	// Roles: operator, viewer, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
@@ -231,6 +243,26 @@ func (c *adminServiceClient) AcceptTool(ctx context.Context, in *AcceptToolReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AcceptToolResponse)
 	err := c.cc.Invoke(ctx, AdminService_AcceptTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) RefuseTool(ctx context.Context, in *RefuseToolRequest, opts ...grpc.CallOption) (*RefuseToolResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RefuseToolResponse)
+	err := c.cc.Invoke(ctx, AdminService_RefuseTool_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminServiceClient) ListDefinitions(ctx context.Context, in *ListDefinitionsRequest, opts ...grpc.CallOption) (*ListDefinitionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListDefinitionsResponse)
+	err := c.cc.Invoke(ctx, AdminService_ListDefinitions_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -451,6 +483,16 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
+	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until its
+	// source sends that definition again. The daemon remembers the refusal: it does not ask for an answer when the source sends the refused
+	// definition again, also after a restart. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	RefuseTool(context.Context, *RefuseToolRequest) (*RefuseToolResponse, error)
+	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
+	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools
+	// that they see; operator and admin also for tools in quarantine.
+	//
+	// NOT_FOUND, reason TOOL_NOT_FOUND: the tool is unknown or hidden.
+	ListDefinitions(context.Context, *ListDefinitionsRequest) (*ListDefinitionsResponse, error)
 	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
 	// Roles: operator, viewer, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
@@ -566,6 +608,12 @@ func (UnimplementedAdminServiceServer) ListQuarantinedTools(context.Context, *Li
 }
 func (UnimplementedAdminServiceServer) AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AcceptTool not implemented")
+}
+func (UnimplementedAdminServiceServer) RefuseTool(context.Context, *RefuseToolRequest) (*RefuseToolResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RefuseTool not implemented")
+}
+func (UnimplementedAdminServiceServer) ListDefinitions(context.Context, *ListDefinitionsRequest) (*ListDefinitionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListDefinitions not implemented")
 }
 func (UnimplementedAdminServiceServer) ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListSources not implemented")
@@ -746,6 +794,42 @@ func _AdminService_AcceptTool_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServiceServer).AcceptTool(ctx, req.(*AcceptToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_RefuseTool_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RefuseToolRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).RefuseTool(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_RefuseTool_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).RefuseTool(ctx, req.(*RefuseToolRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AdminService_ListDefinitions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListDefinitionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServiceServer).ListDefinitions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AdminService_ListDefinitions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServiceServer).ListDefinitions(ctx, req.(*ListDefinitionsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1104,6 +1188,14 @@ var AdminService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AcceptTool",
 			Handler:    _AdminService_AcceptTool_Handler,
+		},
+		{
+			MethodName: "RefuseTool",
+			Handler:    _AdminService_RefuseTool_Handler,
+		},
+		{
+			MethodName: "ListDefinitions",
+			Handler:    _AdminService_ListDefinitions_Handler,
 		},
 		{
 			MethodName: "ListSources",

@@ -9,6 +9,7 @@ package tooldv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -1249,11 +1250,203 @@ func (*ToolChange_Put) isToolChange_Change() {}
 
 func (*ToolChange_Removed) isToolChange_Change() {}
 
+// CountToolCallsRequest has no fields.
+type CountToolCallsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountToolCallsRequest) Reset() {
+	*x = CountToolCallsRequest{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountToolCallsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountToolCallsRequest) ProtoMessage() {}
+
+func (x *CountToolCallsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountToolCallsRequest.ProtoReflect.Descriptor instead.
+func (*CountToolCallsRequest) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{12}
+}
+
+// CountToolCallsResponse has the counts of the newest calls.
+type CountToolCallsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// One entry for each tool that was called, by id.
+	Tools []*ToolCalls `protobuf:"bytes,1,rep,name=tools,proto3" json:"tools,omitempty"`
+	// The number of calls that were counted.
+	Counted int32 `protobuf:"varint,2,opt,name=counted,proto3" json:"counted,omitempty"`
+	// When the oldest counted call was created. Unset if there are no calls.
+	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
+	// True if there are older calls, which were not counted.
+	More          bool `protobuf:"varint,4,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountToolCallsResponse) Reset() {
+	*x = CountToolCallsResponse{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountToolCallsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountToolCallsResponse) ProtoMessage() {}
+
+func (x *CountToolCallsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountToolCallsResponse.ProtoReflect.Descriptor instead.
+func (*CountToolCallsResponse) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CountToolCallsResponse) GetTools() []*ToolCalls {
+	if x != nil {
+		return x.Tools
+	}
+	return nil
+}
+
+func (x *CountToolCallsResponse) GetCounted() int32 {
+	if x != nil {
+		return x.Counted
+	}
+	return 0
+}
+
+func (x *CountToolCallsResponse) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *CountToolCallsResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// ToolCalls has the counts of one tool.
+type ToolCalls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of the tool in the calls. There may be no such tool, or none any more.
+	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
+	// The number of calls, open ones included.
+	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
+	// How many of them have the status FAILED, without those in `denied`.
+	Failed int32 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// How many of them failed with DENIED.
+	Denied int32 `protobuf:"varint,4,opt,name=denied,proto3" json:"denied,omitempty"`
+	// When the newest call was created.
+	Newest        *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=newest,proto3" json:"newest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCalls) Reset() {
+	*x = ToolCalls{}
+	mi := &file_toold_v1_tool_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCalls) ProtoMessage() {}
+
+func (x *ToolCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_tool_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCalls.ProtoReflect.Descriptor instead.
+func (*ToolCalls) Descriptor() ([]byte, []int) {
+	return file_toold_v1_tool_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ToolCalls) GetTool() string {
+	if x != nil {
+		return x.Tool
+	}
+	return ""
+}
+
+func (x *ToolCalls) GetCalls() int32 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ToolCalls) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ToolCalls) GetDenied() int32 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *ToolCalls) GetNewest() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Newest
+	}
+	return nil
+}
+
 var File_toold_v1_tool_service_proto protoreflect.FileDescriptor
 
 const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1btoold/v1/tool_service.proto\x12\btoold.v1\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x18toold/v1/isolation.proto\"\xa6\b\n" +
+	"\x1btoold/v1/tool_service.proto\x12\btoold.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19toold/v1/assessment.proto\x1a\x13toold/v1/call.proto\x1a\x18toold/v1/isolation.proto\"\xa6\b\n" +
 	"\n" +
 	"Descriptor\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
@@ -1357,7 +1550,19 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"ToolChange\x12(\n" +
 	"\x03put\x18\x01 \x01(\v2\x14.toold.v1.DescriptorH\x00R\x03put\x12\x1a\n" +
 	"\aremoved\x18\x02 \x01(\tH\x00R\aremovedB\b\n" +
-	"\x06change*H\n" +
+	"\x06change\"\x17\n" +
+	"\x15CountToolCallsRequest\"\xa3\x01\n" +
+	"\x16CountToolCallsResponse\x12)\n" +
+	"\x05tools\x18\x01 \x03(\v2\x13.toold.v1.ToolCallsR\x05tools\x12\x18\n" +
+	"\acounted\x18\x02 \x01(\x05R\acounted\x120\n" +
+	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04more\x18\x04 \x01(\bR\x04more\"\x99\x01\n" +
+	"\tToolCalls\x12\x12\n" +
+	"\x04tool\x18\x01 \x01(\tR\x04tool\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x05R\x05calls\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x05R\x06failed\x12\x16\n" +
+	"\x06denied\x18\x04 \x01(\x05R\x06denied\x122\n" +
+	"\x06newest\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x06newest*H\n" +
 	"\aOnDoubt\x12\x18\n" +
 	"\x14ON_DOUBT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rON_DOUBT_FAIL\x10\x01\x12\x10\n" +
@@ -1370,13 +1575,14 @@ const file_toold_v1_tool_service_proto_rawDesc = "" +
 	"\x14EXPORT_FORMAT_GEMINI\x10\x04\x12\x15\n" +
 	"\x11EXPORT_FORMAT_MCP\x10\x05\x12\"\n" +
 	"\x1eEXPORT_FORMAT_OPENAI_RESPONSES\x10\x06\x12)\n" +
-	"%EXPORT_FORMAT_OPENAI_RESPONSES_STRICT\x10\a2\xaa\x02\n" +
+	"%EXPORT_FORMAT_OPENAI_RESPONSES_STRICT\x10\a2\xff\x02\n" +
 	"\vToolService\x12D\n" +
 	"\tListTools\x12\x1a.toold.v1.ListToolsRequest\x1a\x1b.toold.v1.ListToolsResponse\x12>\n" +
 	"\aGetTool\x12\x18.toold.v1.GetToolRequest\x1a\x19.toold.v1.GetToolResponse\x12J\n" +
 	"\vExportTools\x12\x1c.toold.v1.ExportToolsRequest\x1a\x1d.toold.v1.ExportToolsResponse\x12I\n" +
 	"\n" +
-	"WatchTools\x12\x1b.toold.v1.WatchToolsRequest\x1a\x1c.toold.v1.WatchToolsResponse0\x01B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"WatchTools\x12\x1b.toold.v1.WatchToolsRequest\x1a\x1c.toold.v1.WatchToolsResponse0\x01\x12S\n" +
+	"\x0eCountToolCalls\x12\x1f.toold.v1.CountToolCallsRequest\x1a .toold.v1.CountToolCallsResponseB3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_tool_service_proto_rawDescOnce sync.Once
@@ -1391,64 +1597,73 @@ func file_toold_v1_tool_service_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_tool_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_toold_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_toold_v1_tool_service_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_toold_v1_tool_service_proto_goTypes = []any{
-	(OnDoubt)(0),                // 0: toold.v1.OnDoubt
-	(ExportFormat)(0),           // 1: toold.v1.ExportFormat
-	(*Descriptor)(nil),          // 2: toold.v1.Descriptor
-	(*ListToolsRequest)(nil),    // 3: toold.v1.ListToolsRequest
-	(*ListToolsResponse)(nil),   // 4: toold.v1.ListToolsResponse
-	(*ExportToolsRequest)(nil),  // 5: toold.v1.ExportToolsRequest
-	(*ExportToolsResponse)(nil), // 6: toold.v1.ExportToolsResponse
-	(*ExportedTool)(nil),        // 7: toold.v1.ExportedTool
-	(*OmittedTool)(nil),         // 8: toold.v1.OmittedTool
-	(*GetToolRequest)(nil),      // 9: toold.v1.GetToolRequest
-	(*GetToolResponse)(nil),     // 10: toold.v1.GetToolResponse
-	(*WatchToolsRequest)(nil),   // 11: toold.v1.WatchToolsRequest
-	(*WatchToolsResponse)(nil),  // 12: toold.v1.WatchToolsResponse
-	(*ToolChange)(nil),          // 13: toold.v1.ToolChange
-	nil,                         // 14: toold.v1.Descriptor.AnnotationsEntry
-	nil,                         // 15: toold.v1.Descriptor.MetadataEntry
-	(*Assessment)(nil),          // 16: toold.v1.Assessment
-	(*Timeouts)(nil),            // 17: toold.v1.Timeouts
-	(IsolationLevel)(0),         // 18: toold.v1.IsolationLevel
-	(NetworkMode)(0),            // 19: toold.v1.NetworkMode
-	(*OfferedTools)(nil),        // 20: toold.v1.OfferedTools
-	(Mutability)(0),             // 21: toold.v1.Mutability
+	(OnDoubt)(0),                   // 0: toold.v1.OnDoubt
+	(ExportFormat)(0),              // 1: toold.v1.ExportFormat
+	(*Descriptor)(nil),             // 2: toold.v1.Descriptor
+	(*ListToolsRequest)(nil),       // 3: toold.v1.ListToolsRequest
+	(*ListToolsResponse)(nil),      // 4: toold.v1.ListToolsResponse
+	(*ExportToolsRequest)(nil),     // 5: toold.v1.ExportToolsRequest
+	(*ExportToolsResponse)(nil),    // 6: toold.v1.ExportToolsResponse
+	(*ExportedTool)(nil),           // 7: toold.v1.ExportedTool
+	(*OmittedTool)(nil),            // 8: toold.v1.OmittedTool
+	(*GetToolRequest)(nil),         // 9: toold.v1.GetToolRequest
+	(*GetToolResponse)(nil),        // 10: toold.v1.GetToolResponse
+	(*WatchToolsRequest)(nil),      // 11: toold.v1.WatchToolsRequest
+	(*WatchToolsResponse)(nil),     // 12: toold.v1.WatchToolsResponse
+	(*ToolChange)(nil),             // 13: toold.v1.ToolChange
+	(*CountToolCallsRequest)(nil),  // 14: toold.v1.CountToolCallsRequest
+	(*CountToolCallsResponse)(nil), // 15: toold.v1.CountToolCallsResponse
+	(*ToolCalls)(nil),              // 16: toold.v1.ToolCalls
+	nil,                            // 17: toold.v1.Descriptor.AnnotationsEntry
+	nil,                            // 18: toold.v1.Descriptor.MetadataEntry
+	(*Assessment)(nil),             // 19: toold.v1.Assessment
+	(*Timeouts)(nil),               // 20: toold.v1.Timeouts
+	(IsolationLevel)(0),            // 21: toold.v1.IsolationLevel
+	(NetworkMode)(0),               // 22: toold.v1.NetworkMode
+	(*OfferedTools)(nil),           // 23: toold.v1.OfferedTools
+	(Mutability)(0),                // 24: toold.v1.Mutability
+	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
 }
 var file_toold_v1_tool_service_proto_depIdxs = []int32{
-	16, // 0: toold.v1.Descriptor.effects:type_name -> toold.v1.Assessment
-	16, // 1: toold.v1.Descriptor.mildest:type_name -> toold.v1.Assessment
+	19, // 0: toold.v1.Descriptor.effects:type_name -> toold.v1.Assessment
+	19, // 1: toold.v1.Descriptor.mildest:type_name -> toold.v1.Assessment
 	0,  // 2: toold.v1.Descriptor.on_doubt:type_name -> toold.v1.OnDoubt
-	17, // 3: toold.v1.Descriptor.timeouts:type_name -> toold.v1.Timeouts
-	18, // 4: toold.v1.Descriptor.required_isolation:type_name -> toold.v1.IsolationLevel
-	19, // 5: toold.v1.Descriptor.required_network:type_name -> toold.v1.NetworkMode
-	14, // 6: toold.v1.Descriptor.annotations:type_name -> toold.v1.Descriptor.AnnotationsEntry
-	15, // 7: toold.v1.Descriptor.metadata:type_name -> toold.v1.Descriptor.MetadataEntry
-	20, // 8: toold.v1.ListToolsRequest.offered:type_name -> toold.v1.OfferedTools
-	21, // 9: toold.v1.ListToolsRequest.mutability:type_name -> toold.v1.Mutability
+	20, // 3: toold.v1.Descriptor.timeouts:type_name -> toold.v1.Timeouts
+	21, // 4: toold.v1.Descriptor.required_isolation:type_name -> toold.v1.IsolationLevel
+	22, // 5: toold.v1.Descriptor.required_network:type_name -> toold.v1.NetworkMode
+	17, // 6: toold.v1.Descriptor.annotations:type_name -> toold.v1.Descriptor.AnnotationsEntry
+	18, // 7: toold.v1.Descriptor.metadata:type_name -> toold.v1.Descriptor.MetadataEntry
+	23, // 8: toold.v1.ListToolsRequest.offered:type_name -> toold.v1.OfferedTools
+	24, // 9: toold.v1.ListToolsRequest.mutability:type_name -> toold.v1.Mutability
 	2,  // 10: toold.v1.ListToolsResponse.tools:type_name -> toold.v1.Descriptor
 	1,  // 11: toold.v1.ExportToolsRequest.format:type_name -> toold.v1.ExportFormat
-	20, // 12: toold.v1.ExportToolsRequest.offered:type_name -> toold.v1.OfferedTools
-	21, // 13: toold.v1.ExportToolsRequest.mutability:type_name -> toold.v1.Mutability
+	23, // 12: toold.v1.ExportToolsRequest.offered:type_name -> toold.v1.OfferedTools
+	24, // 13: toold.v1.ExportToolsRequest.mutability:type_name -> toold.v1.Mutability
 	7,  // 14: toold.v1.ExportToolsResponse.exported:type_name -> toold.v1.ExportedTool
 	8,  // 15: toold.v1.ExportToolsResponse.omitted:type_name -> toold.v1.OmittedTool
 	2,  // 16: toold.v1.GetToolResponse.tool:type_name -> toold.v1.Descriptor
 	13, // 17: toold.v1.WatchToolsResponse.changes:type_name -> toold.v1.ToolChange
 	2,  // 18: toold.v1.ToolChange.put:type_name -> toold.v1.Descriptor
-	3,  // 19: toold.v1.ToolService.ListTools:input_type -> toold.v1.ListToolsRequest
-	9,  // 20: toold.v1.ToolService.GetTool:input_type -> toold.v1.GetToolRequest
-	5,  // 21: toold.v1.ToolService.ExportTools:input_type -> toold.v1.ExportToolsRequest
-	11, // 22: toold.v1.ToolService.WatchTools:input_type -> toold.v1.WatchToolsRequest
-	4,  // 23: toold.v1.ToolService.ListTools:output_type -> toold.v1.ListToolsResponse
-	10, // 24: toold.v1.ToolService.GetTool:output_type -> toold.v1.GetToolResponse
-	6,  // 25: toold.v1.ToolService.ExportTools:output_type -> toold.v1.ExportToolsResponse
-	12, // 26: toold.v1.ToolService.WatchTools:output_type -> toold.v1.WatchToolsResponse
-	23, // [23:27] is the sub-list for method output_type
-	19, // [19:23] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	16, // 19: toold.v1.CountToolCallsResponse.tools:type_name -> toold.v1.ToolCalls
+	25, // 20: toold.v1.CountToolCallsResponse.since:type_name -> google.protobuf.Timestamp
+	25, // 21: toold.v1.ToolCalls.newest:type_name -> google.protobuf.Timestamp
+	3,  // 22: toold.v1.ToolService.ListTools:input_type -> toold.v1.ListToolsRequest
+	9,  // 23: toold.v1.ToolService.GetTool:input_type -> toold.v1.GetToolRequest
+	5,  // 24: toold.v1.ToolService.ExportTools:input_type -> toold.v1.ExportToolsRequest
+	11, // 25: toold.v1.ToolService.WatchTools:input_type -> toold.v1.WatchToolsRequest
+	14, // 26: toold.v1.ToolService.CountToolCalls:input_type -> toold.v1.CountToolCallsRequest
+	4,  // 27: toold.v1.ToolService.ListTools:output_type -> toold.v1.ListToolsResponse
+	10, // 28: toold.v1.ToolService.GetTool:output_type -> toold.v1.GetToolResponse
+	6,  // 29: toold.v1.ToolService.ExportTools:output_type -> toold.v1.ExportToolsResponse
+	12, // 30: toold.v1.ToolService.WatchTools:output_type -> toold.v1.WatchToolsResponse
+	15, // 31: toold.v1.ToolService.CountToolCalls:output_type -> toold.v1.CountToolCallsResponse
+	27, // [27:32] is the sub-list for method output_type
+	22, // [22:27] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_tool_service_proto_init() }
@@ -1469,7 +1684,7 @@ func file_toold_v1_tool_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_tool_service_proto_rawDesc), len(file_toold_v1_tool_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

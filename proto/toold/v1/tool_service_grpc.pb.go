@@ -19,10 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ToolService_ListTools_FullMethodName   = "/toold.v1.ToolService/ListTools"
-	ToolService_GetTool_FullMethodName     = "/toold.v1.ToolService/GetTool"
-	ToolService_ExportTools_FullMethodName = "/toold.v1.ToolService/ExportTools"
-	ToolService_WatchTools_FullMethodName  = "/toold.v1.ToolService/WatchTools"
+	ToolService_ListTools_FullMethodName      = "/toold.v1.ToolService/ListTools"
+	ToolService_GetTool_FullMethodName        = "/toold.v1.ToolService/GetTool"
+	ToolService_ExportTools_FullMethodName    = "/toold.v1.ToolService/ExportTools"
+	ToolService_WatchTools_FullMethodName     = "/toold.v1.ToolService/WatchTools"
+	ToolService_CountToolCalls_FullMethodName = "/toold.v1.ToolService/CountToolCalls"
 )
 
 // ToolServiceClient is the client API for ToolService service.
@@ -43,6 +44,8 @@ type ToolServiceClient interface {
 	ExportTools(ctx context.Context, in *ExportToolsRequest, opts ...grpc.CallOption) (*ExportToolsResponse, error)
 	// Streams changes of the principal's list of tools until the client disconnects. Roles: as ListTools.
 	WatchTools(ctx context.Context, in *WatchToolsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchToolsResponse], error)
+	// Counts the newest calls that the principal may see, by tool. It reads at most 2,000 calls of the journal. Roles: as ListTools.
+	CountToolCalls(ctx context.Context, in *CountToolCallsRequest, opts ...grpc.CallOption) (*CountToolCallsResponse, error)
 }
 
 type toolServiceClient struct {
@@ -102,6 +105,16 @@ func (c *toolServiceClient) WatchTools(ctx context.Context, in *WatchToolsReques
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolService_WatchToolsClient = grpc.ServerStreamingClient[WatchToolsResponse]
 
+func (c *toolServiceClient) CountToolCalls(ctx context.Context, in *CountToolCallsRequest, opts ...grpc.CallOption) (*CountToolCallsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountToolCallsResponse)
+	err := c.cc.Invoke(ctx, ToolService_CountToolCalls_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ToolServiceServer is the server API for ToolService service.
 // All implementations must embed UnimplementedToolServiceServer
 // for forward compatibility.
@@ -120,6 +133,8 @@ type ToolServiceServer interface {
 	ExportTools(context.Context, *ExportToolsRequest) (*ExportToolsResponse, error)
 	// Streams changes of the principal's list of tools until the client disconnects. Roles: as ListTools.
 	WatchTools(*WatchToolsRequest, grpc.ServerStreamingServer[WatchToolsResponse]) error
+	// Counts the newest calls that the principal may see, by tool. It reads at most 2,000 calls of the journal. Roles: as ListTools.
+	CountToolCalls(context.Context, *CountToolCallsRequest) (*CountToolCallsResponse, error)
 	mustEmbedUnimplementedToolServiceServer()
 }
 
@@ -141,6 +156,9 @@ func (UnimplementedToolServiceServer) ExportTools(context.Context, *ExportToolsR
 }
 func (UnimplementedToolServiceServer) WatchTools(*WatchToolsRequest, grpc.ServerStreamingServer[WatchToolsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchTools not implemented")
+}
+func (UnimplementedToolServiceServer) CountToolCalls(context.Context, *CountToolCallsRequest) (*CountToolCallsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountToolCalls not implemented")
 }
 func (UnimplementedToolServiceServer) mustEmbedUnimplementedToolServiceServer() {}
 func (UnimplementedToolServiceServer) testEmbeddedByValue()                     {}
@@ -228,6 +246,24 @@ func _ToolService_WatchTools_Handler(srv interface{}, stream grpc.ServerStream) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ToolService_WatchToolsServer = grpc.ServerStreamingServer[WatchToolsResponse]
 
+func _ToolService_CountToolCalls_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountToolCallsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ToolServiceServer).CountToolCalls(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ToolService_CountToolCalls_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ToolServiceServer).CountToolCalls(ctx, req.(*CountToolCallsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ToolService_ServiceDesc is the grpc.ServiceDesc for ToolService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -246,6 +282,10 @@ var ToolService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ExportTools",
 			Handler:    _ToolService_ExportTools_Handler,
+		},
+		{
+			MethodName: "CountToolCalls",
+			Handler:    _ToolService_CountToolCalls_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
