@@ -3,11 +3,13 @@ import { Link, Redirect, Route, Switch } from "wouter";
 import { SignedIn } from "./api/session.tsx";
 import { Empty, Skeleton } from "./parts/small.tsx";
 import { Shell } from "./parts/Shell.tsx";
+import { Keeper } from "./screens/inbox/Keeper.tsx";
 import { places, screens } from "./routes.tsx";
 
 export function App() {
   return (
     <SignedIn>
+      <Keeper />
       <Shell>
         <Suspense fallback={<Skeleton />}>
           <Switch>

@@ -1,6 +1,7 @@
 /** The screens: one line for each address, and the navigation. */
 import type { ComponentType } from "react";
 import type { IconName } from "./parts/Icon.tsx";
+import { Inbox } from "./screens/inbox/Inbox.tsx";
 
 export interface Screen {
   /** A path of wouter, such as `/calls/:id`. */
@@ -10,6 +11,7 @@ export interface Screen {
 
 /** The first path that matches counts. */
 export const screens: Screen[] = [
+  { path: "/inbox/:id?", component: Inbox },
 ];
 
 export interface Place {
@@ -23,4 +25,5 @@ export interface Place {
 }
 
 export const places: Place[] = [
+  { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
 ];

@@ -1,7 +1,8 @@
 /** Live data in a tab. */
 import { useEffect, useRef, useState } from "react";
+import type { WatchInboxResponse } from "../../gen/toold/v1/call_service_pb.ts";
 import type { Frame } from "../../gen/toold/v1/event_pb.ts";
-import { decodeFrame, encodeWatch, serve, type ToTab, type ToWorker, type WatchInit } from "./streams.ts";
+import { decodeFrame, decodeInbox, encodeWatch, serve, type ToTab, type ToWorker, type WatchInit } from "./streams.ts";
 
 /** Whether what is shown is live. */
 export type Live =
@@ -13,7 +14,8 @@ export type Live =
   | { state: "ended"; message: string; code: number };
 
 interface Handlers {
-  frame: (f: Frame) => void;
+  frame?: (f: Frame) => void;
+  inbox?: (change: WatchInboxResponse["change"]) => void;
   live: (l: Live) => void;
 }
 
@@ -33,7 +35,8 @@ function connect(): MessagePort {
 port.onmessage = ({ data }: MessageEvent<ToTab>) => {
   const w = watches.get(data.id);
   if (!w) return;
-  if ("frame" in data) return w.frame(decodeFrame(data.frame));
+  if ("frame" in data) return w.frame?.(decodeFrame(data.frame));
+  if ("inbox" in data) return w.inbox?.(decodeInbox(data.inbox).change);
   if ("live" in data) {
     w.since = 0;
     return w.live({ state: "live" });
@@ -60,10 +63,15 @@ addEventListener("pageshow", (e) => e.persisted && location.reload());
 export const tryNow = () => send({ online: true });
 
 /** Watches until the returned function is called. A shared watch is the same stream for all tabs, so it begins with the next frame, not with the first. */
-export function watch(init: WatchInit, shared: boolean, handlers: Handlers): () => void {
+export const watch = (init: WatchInit, shared: boolean, handlers: Handlers) => open((id) => ({ id, open: encodeWatch(init), shared }), handlers);
+
+/** Watches the inbox until the returned function is called. All tabs share the stream; each gets all questions first. */
+export const watchInbox = (handlers: Handlers) => open((id) => ({ id, inbox: true }), handlers);
+
+function open(request: (id: number) => ToWorker, handlers: Handlers): () => void {
   const id = ++last;
   watches.set(id, { ...handlers, since: 0 });
-  send({ id, open: encodeWatch(init), shared });
+  send(request(id));
   return () => {
     watches.delete(id);
     send({ id, close: true });

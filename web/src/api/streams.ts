@@ -5,14 +5,17 @@
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { CallService, WatchCallsRequestSchema } from "../../gen/toold/v1/call_service_pb.ts";
+import { CallService, WatchCallsRequestSchema, WatchInboxResponseSchema, type WatchInboxResponse } from "../../gen/toold/v1/call_service_pb.ts";
 import { FrameSchema, type Frame } from "../../gen/toold/v1/event_pb.ts";
 
 /** What a tab sends. `id` is the tab's name for its watch. */
-export type ToWorker = { id: number; open: Uint8Array; shared: boolean } | { id: number; close: true } | { online: true } | { tab: string };
+export type ToWorker = { id: number; open: Uint8Array; shared: boolean } | { id: number; inbox: true } | { id: number; close: true } | { online: true } | { tab: string };
+
+/** What a stream gives: a frame of calls, or a change of the inbox. */
+type Part = { frame: Uint8Array } | { inbox: Uint8Array };
 
 /** What a tab gets. `again` is when the worker tries again, in milliseconds since 1970. */
-export type ToTab = { id: number; frame: Uint8Array } | { id: number; live: true } | { id: number; lost: string; again: number } | { id: number; ended: string; code: number };
+export type ToTab = ({ id: number } & Part) | { id: number; live: true } | { id: number; lost: string; again: number } | { id: number; ended: string; code: number };
 
 interface Watcher {
   port: MessagePort;
@@ -27,7 +30,7 @@ class Stream {
   private live = false;
 
   constructor(
-    private readonly request: Uint8Array,
+    private readonly source: Source,
     private readonly gone: () => void,
   ) {
     void this.run();
@@ -35,6 +38,7 @@ class Stream {
 
   add(w: Watcher) {
     this.watchers.push(w);
+    for (const part of this.source.known()) w.port.postMessage({ id: w.id, ...part } satisfies ToTab);
     if (this.live) w.port.postMessage({ id: w.id, live: true } satisfies ToTab);
   }
 
@@ -58,20 +62,15 @@ class Stream {
   }
 
   private async run() {
-    const request = fromBinary(WatchCallsRequestSchema, this.request);
-    const calls = createClient(CallService, createConnectTransport({ baseUrl: self.location.origin, useBinaryFormat: true }));
     for (let failures = 0; !this.stop.signal.aborted; ) {
       try {
-        for await (const { frame } of calls.watchCalls(request, { signal: this.stop.signal })) {
-          if (!frame) continue;
+        for await (const part of this.source.read(this.stop.signal)) {
           if (!this.live) this.send((id) => ({ id, live: true }));
           this.live = true;
           failures = 0;
-          if (frame.cursor) Object.assign(request, { cursor: frame.cursor, afterSequence: undefined });
-          const bytes = toBinary(FrameSchema, frame);
-          this.send((id) => ({ id, frame: bytes }));
+          this.send((id) => ({ id, ...part }));
         }
-        if (request.selector.case === "callId") return this.end("", 0); // the call has ended
+        if (this.source.ends) return this.end("", 0); // the call has ended
       } catch (e) {
         if (this.stop.signal.aborted) return;
         const error = ConnectError.from(e);
@@ -91,6 +90,69 @@ class Stream {
     this.send((id) => ({ id, ended, code }));
     this.gone();
   }
+}
+
+/** Where a stream comes from. */
+interface Source {
+  /** Reads one connection. The next one goes on where it ended. */
+  read(signal: AbortSignal): AsyncIterable<Part>;
+  /** What a tab needs that joins later. */
+  known(): Part[];
+  /** Whether the stream is over when a connection ends without an error. */
+  ends: boolean;
+}
+
+const client = () => createClient(CallService, createConnectTransport({ baseUrl: self.location.origin, useBinaryFormat: true }));
+
+function ofCalls(open: Uint8Array): Source {
+  const request = fromBinary(WatchCallsRequestSchema, open);
+  return {
+    ends: request.selector.case === "callId",
+    known: () => [],
+    async *read(signal) {
+      for await (const { frame } of client().watchCalls(request, { signal })) {
+        if (!frame) continue;
+        if (frame.cursor) Object.assign(request, { cursor: frame.cursor, afterSequence: undefined });
+        yield { frame: toBinary(FrameSchema, frame) };
+      }
+    },
+  };
+}
+
+/** The fields that the list of the inbox shows. The ticket reads the whole call. */
+const ofQuestion = [
+  "call_id", "tool", "caller", "run.run_id", "run.on_behalf_of", "description.kind", "description.title", "assessment", "revision",
+  ...["suspension_id", "action", "message", "response_schema", "digest", "expires_at", "created_at", "on_expiry", "approvers", "votes", "claim", "origin", "rule", "reason"].map((f) => `suspension.${f}`),
+];
+
+function ofInbox(): Source {
+  const waiting = new Map<string, { callId: string; inbox: Uint8Array }>();
+  let complete: Uint8Array | undefined;
+  return {
+    ends: false,
+    known: () => [...[...waiting.values()].map(({ inbox }) => ({ inbox })), ...(complete ? [{ inbox: complete }] : [])],
+    async *read(signal) {
+      const found = new Set<string>(); // of this connection
+      for await (const response of client().watchInbox({ readMask: { paths: ofQuestion } }, { signal })) {
+        const { change } = response, inbox = toBinary(WatchInboxResponseSchema, response);
+        if (change.case === "waiting") {
+          const { callId, suspensionId } = change.value.rights!;
+          waiting.set(suspensionId, { callId, inbox });
+          found.add(suspensionId);
+        } else if (change.case === "settled") {
+          waiting.delete(change.value.suspensionId);
+        } else if (change.case === "caughtUp") {
+          for (const [suspensionId, { callId }] of waiting) {
+            if (found.has(suspensionId)) continue;
+            waiting.delete(suspensionId); // settled while there was no connection: nobody said how
+            yield { inbox: toBinary(WatchInboxResponseSchema, create(WatchInboxResponseSchema, { change: { case: "settled", value: { callId, suspensionId } } })) };
+          }
+          complete = inbox;
+        } else continue; // a heartbeat, or the end: the stream connects again
+        yield { inbox };
+      }
+    },
+  };
 }
 
 /** With these codes the same request would fail again. */
@@ -113,9 +175,10 @@ export function serve(port: MessagePort) {
       open.delete(data.id);
       return;
     }
-    const key = data.open.join();
-    const stream = (data.shared && shared.get(key)) || new Stream(data.open, () => shared.delete(key));
-    if (data.shared) shared.set(key, stream);
+    const key = "inbox" in data ? "inbox" : data.open.join();
+    const share = "inbox" in data || data.shared;
+    const stream = (share && shared.get(key)) || new Stream("inbox" in data ? ofInbox() : ofCalls(data.open), () => shared.delete(key));
+    if (share) shared.set(key, stream);
     stream.add({ port, id: data.id });
     open.set(data.id, stream);
   };
@@ -123,4 +186,5 @@ export function serve(port: MessagePort) {
 
 export type WatchInit = MessageInitShape<typeof WatchCallsRequestSchema>;
 export const encodeWatch = (init: WatchInit) => toBinary(WatchCallsRequestSchema, create(WatchCallsRequestSchema, init));
+export const decodeInbox = (bytes: Uint8Array): WatchInboxResponse => fromBinary(WatchInboxResponseSchema, bytes);
 export const decodeFrame = (bytes: Uint8Array): Frame => fromBinary(FrameSchema, bytes);

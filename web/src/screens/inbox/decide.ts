@@ -1,0 +1,15 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { Call } from "../../../gen/toold/v1/call_pb.ts";
+import type { DecisionSchema } from "../../../gen/toold/v1/suspension_pb.ts";
+import { calls } from "../../api/clients.ts";
+
+/** Sends a decision about the open question of a call, bound to its digest, and returns when the daemon has stored it. A repeated id is the same decision. */
+export async function decide(call: Call, decision: MessageInitShape<typeof DecisionSchema>): Promise<void> {
+  const stop = new AbortController();
+  const s = call.suspension!;
+  try {
+    for await (const _ of calls.resumeTool({ suspensionId: s.suspensionId, callId: call.callId, decision: { ...decision, expectedDigest: s.digest } }, { signal: stop.signal })) return;
+  } finally {
+    stop.abort(); // the call continues without this stream
+  }
+}

@@ -1,0 +1,122 @@
+/** What the list of the inbox shows of a question, and which questions are alike. */
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { Call } from "../../../gen/toold/v1/call_pb.ts";
+import { Settlement, type SettledQuestion } from "../../../gen/toold/v1/call_service_pb.ts";
+import { Kind, Mutability, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
+import { DecisionAction, type Claim } from "../../../gen/toold/v1/suspension_pb.ts";
+import type { Question } from "../../api/inbox.ts";
+import type { IconName } from "../../parts/Icon.tsx";
+
+export type Group = "hour" | "later" | "program";
+export const groups: { group: Group; title: string }[] = [
+  { group: "hour", title: "Due within the hour" },
+  { group: "later", title: "Later" },
+  { group: "program", title: "Waits for a program, not for you" },
+];
+
+const hour = 3_600_000;
+
+/** When nobody can answer any more, in milliseconds since 1970. */
+export const expiry = (q: Question) => (q.call.suspension?.expiresAt ? timestampMs(q.call.suspension.expiresAt) : Infinity);
+const action = (q: Question) => q.call.suspension?.action ?? "";
+
+/** Actions that a program answers, not a person. */
+const programs = new Set(["frontend", "subagent"]);
+
+export function groupOf(q: Question, now: number): Group {
+  if (programs.has(action(q))) return "program";
+  return expiry(q) - now < hour ? "hour" : "later";
+}
+
+/** The order of the list: what expires first comes first. */
+export const inOrder = (a: Question, b: Question) => expiry(a) - expiry(b) || (a.id < b.id ? -1 : 1);
+
+export const mayAnswer = (q: Question) => !!(q.rights.approve?.allowed || q.rights.decline?.allowed);
+
+export function matches(q: Question, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  const { call } = q;
+  return !wanted || [call.tool, title(q), call.suspension?.message, call.caller?.subject, call.run?.onBehalfOf, call.run?.runId].some((t) => t?.toLowerCase().includes(wanted));
+}
+
+/** The line that says what the call would do, or what is asked. */
+export function title(q: Question): string {
+  const { call } = q;
+  const asks = action(q) !== "approval" && action(q) !== "in_doubt" && !programs.has(action(q));
+  return (asks && call.suspension?.message) || call.description?.title || call.suspension?.message || call.tool;
+}
+
+export function who(call: Call): string {
+  const subject = call.caller?.subject ?? "";
+  return call.run?.onBehalfOf ? `${subject} for ${call.run.onBehalfOf}` : subject;
+}
+
+/** The second line: what runs and who asks. A call that is called like its tool is told apart by its run. */
+export function second(q: Question): string {
+  const { call } = q;
+  return title(q) === call.tool ? [who(call), call.run?.runId].filter(Boolean).join(" · ") : `${call.tool} · ${who(call)}`;
+}
+
+const byAction: Record<string, IconName> = { in_doubt: "doubt", input: "ask", auth: "key", frontend: "window", subagent: "fork" };
+const byKind: Partial<Record<Kind, IconName>> = { [Kind.EXECUTE]: "bash", [Kind.EDIT]: "edit", [Kind.DELETE]: "trash", [Kind.MOVE]: "file", [Kind.READ]: "eye", [Kind.SEARCH]: "search", [Kind.FETCH]: "globe" };
+
+export const icon = (q: Question): IconName => byAction[action(q)] ?? (action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
+
+export interface Mark {
+  tone: "ok" | "fail" | "wait" | "doubt" | "run" | "line" | "";
+  icon?: IconName;
+  word: string;
+}
+
+/** What to know before opening the question: the kind of question, votes, and the worst effects. */
+export function marks(q: Question): Mark[] {
+  const s = q.call.suspension, a = q.call.assessment;
+  if (action(q) === "in_doubt") return [{ tone: "doubt", word: "In doubt" }];
+  const count = s?.approvers?.count ?? 0;
+  if (count > 1) return [{ tone: "run", word: `${s!.votes.length} of ${count} votes` }];
+  if (action(q) === "auth") return [{ tone: "run", word: "Sign-in" }];
+  if (action(q) === "frontend") return [{ tone: "", word: "Frontend" }];
+  if (action(q) === "subagent") return [{ tone: "", word: "Subagent" }];
+  if (action(q) !== "approval") return [{ tone: "run", word: "Question" }];
+  const out: Mark[] = [];
+  if (a?.safety === Safety.DESTRUCTIVE) out.push({ tone: "fail", icon: "trash", word: "Destroys" });
+  if (a?.safety === Safety.NETWORK || a?.openWorld) out.push({ tone: "wait", icon: "globe", word: "Network" });
+  if (a?.tier === Tier.ESCALATE) out.push({ tone: "wait", word: "Escalated" });
+  if (out.length === 0) out.push({ tone: "", word: a?.mutability === Mutability.READ_ONLY ? "Reads" : "Changes" });
+  return out;
+}
+
+/** The claim that counts now. */
+export function claimOf(q: Question, now: number): Claim | undefined {
+  const c = q.call.suspension?.claim;
+  return c?.until && timestampMs(c.until) > now ? c : undefined;
+}
+
+/** How a question was settled, in a few words: `tam: yes`. */
+export function outcome(s: SettledQuestion, me: string): string {
+  const by = s.decision?.decidedBy?.subject;
+  const name = by === me ? "you" : by;
+  switch (s.settlement) {
+    case Settlement.DECIDED:
+      return `${name ?? "decided"}: ${s.decision?.action === DecisionAction.CANCEL ? "no" : "yes"}`;
+    case Settlement.EXPIRED:
+      return "expired";
+    case Settlement.CANCELLED:
+      return "cancelled";
+  }
+  return "no longer waits";
+}
+
+/**
+ * Names the kind of a question that may be answered together with others of the same kind: calls of one tool, caller and run, of low risk, without an answer
+ * or votes. Undefined for every other question.
+ */
+export function kindOf(q: Question): string | undefined {
+  const { call } = q, s = call.suspension, a = call.assessment;
+  if (q.settled || !s || s.action !== "approval" || !q.rights.approve?.allowed || s.responseSchema || (s.approvers?.count ?? 0) > 1 || !call.run?.runId) return;
+  if (!a || a.safety === Safety.DESTRUCTIVE || a.safety === Safety.NETWORK || a.openWorld || a.tier === Tier.ESCALATE || call.description?.kind === Kind.DELETE) return;
+  return JSON.stringify([call.tool, call.caller?.subject, call.run.onBehalfOf, call.run.runId]);
+}
+
+/** How many questions are answered together at most: each is read before it is answered. */
+export const mostTogether = 20;
