@@ -49,7 +49,15 @@ type Event struct {
 	Claim      *ClaimChanged   `json:"claim,omitempty"`
 	Cancel     *CancelRequest  `json:"cancel,omitempty"`
 	Document   *DocumentNotice `json:"document,omitempty"`
+	Queued     *Queued         `json:"queued,omitempty"`
 	Outcome    *Outcome        `json:"outcome,omitempty"`
+}
+
+// Queued says what a call waits for when it begins to wait.
+type Queued struct {
+	Reason string `json:"reason"`          // THREAD, DAEMON, NAMESPACE, PRINCIPAL, TOOL, HOLD
+	Ahead  int    `json:"ahead,omitempty"` // calls that wait for the same and began before
+	Limit  int    `json:"limit,omitempty"` // how many calls may run at once; 0 for THREAD and HOLD
 }
 
 // Accepted describes the call. Watchers that follow many calls need not read the record of each call.

@@ -81,7 +81,8 @@ type Call struct {
 	Executed    Executed         `json:"executed"`
 	Assessment  tool.Effects     `json:"assessment,omitzero"`
 	Description tool.Description `json:"description,omitzero"`
-	Verdicts    []GateVerdict    `json:"verdicts,omitempty"` // verdicts of the gates when they were last called
+	Verdicts    []GateVerdict    `json:"verdicts,omitempty"`  // verdicts of the gates when they were last called
+	HookRuns    []HookRun        `json:"hook_runs,omitempty"` // oldest first; at most MaxHookRuns
 	Rounds      []Round          `json:"rounds,omitempty"`
 	Attempts    []Attempt        `json:"attempts,omitempty"`
 	Checkpoint  []byte           `json:"checkpoint,omitempty"`
@@ -158,6 +159,42 @@ type Attempt struct {
 	Operation *Operation `json:"operation,omitempty"`
 }
 
+// An AttemptEnd says how an attempt ended.
+type AttemptEnd string
+
+// The ends of an attempt. It has none while it runs.
+const (
+	EndReturned  AttemptEnd = "RETURNED"
+	EndSuspended AttemptEnd = "SUSPENDED"
+	EndTimedOut  AttemptEnd = "TIMED_OUT"
+	EndStopped   AttemptEnd = "STOPPED"
+	EndFailed    AttemptEnd = "FAILED"
+	EndLost      AttemptEnd = "LOST" // its end was not observed
+)
+
+// AttemptEnd returns how the attempt at index i ended. It follows from the rest of the record: only the last attempt can have the outcome of
+// the call, and an attempt that ended earlier ended with a question.
+func (c *Call) AttemptEnd(i int) AttemptEnd {
+	a, last := &c.Attempts[i], i == len(c.Attempts)-1
+	switch {
+	case a.Ended.IsZero() && last && c.Status == Running:
+		return ""
+	case a.Ended.IsZero():
+		return EndLost
+	case !last || !c.Status.Terminal() || !a.Ended.Equal(c.Ended) || c.Result == nil:
+		return EndSuspended
+	case c.Executed == ExecutedUnknown:
+		return EndLost
+	case c.Executed == Finished:
+		return EndReturned
+	case c.Result.Error != nil && c.Result.Error.Code == tool.Timeout:
+		return EndTimedOut
+	case c.Status == Cancelled:
+		return EndStopped
+	}
+	return EndFailed
+}
+
 // An Operation is work of an attempt that continues outside of the daemon.
 type Operation struct {
 	ID      string        `json:"id"`                   // the tool's id for the operation
@@ -184,7 +221,22 @@ type GateVerdict struct {
 	// Answered means that the gate had a decision that was given for exactly these arguments.
 	Answered bool   `json:"answered,omitempty"`
 	Rule     string `json:"rule,omitempty"` // name of the gate's rule that decided; may be empty
+	// Asked is when the gate was asked. Took is how long it took.
+	Asked time.Time     `json:"asked,omitzero"`
+	Took  time.Duration `json:"took,omitempty"`
 }
+
+// A HookRun is one request to a hook that may wait.
+type HookRun struct {
+	Kind   string        `json:"kind"` // REWRITE, ADMIT, BEFORE, AFTER
+	Hook   string        `json:"hook"`
+	Asked  time.Time     `json:"asked"`
+	Took   time.Duration `json:"took"`
+	Failed bool          `json:"failed,omitempty"`
+}
+
+// MaxHookRuns is the maximum number of hook runs in a record. The newest are kept.
+const MaxHookRuns = 64
 
 // CauseSuperseded is the cause of a cancel when a new turn replaces an earlier one.
 const CauseSuperseded = "SUPERSEDED"

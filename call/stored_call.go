@@ -42,6 +42,7 @@ func callFields(w *wire, c *Call) {
 	pointer(w, 40, &c.Frontend, frontendFields)
 	pointer(w, 41, &c.Purge, purgeFields)
 	part(w, 42, &c.Turn, turnCallFields)
+	list(w, 68, &c.HookRuns, hookRunFields)
 	text(w, 70, &c.Trace)
 	text(w, 71, &c.ModelReason)
 }
@@ -116,7 +117,17 @@ func verdictFields(w *wire, v *GateVerdict) {
 	text(w, 3, &v.Reason)
 	flag(w, 4, &v.Overruled)
 	flag(w, 5, &v.Answered)
+	instant(w, 8, &v.Asked)
+	integer(w, 9, &v.Took)
 	text(w, 64, &v.Rule)
+}
+
+func hookRunFields(w *wire, r *HookRun) {
+	text(w, 1, &r.Kind)
+	text(w, 2, &r.Hook)
+	instant(w, 3, &r.Asked)
+	integer(w, 4, &r.Took)
+	flag(w, 5, &r.Failed)
 }
 
 func attemptFields(w *wire, a *Attempt) {

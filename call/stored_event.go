@@ -23,6 +23,13 @@ func eventFields(w *wire, e *Event) {
 	pointer(w, 15, &e.Outcome, outcomeFields)
 	pointer(w, 16, &e.Vote, voteRecordedFields)
 	pointer(w, 64, &e.Claim, claimChangedFields)
+	pointer(w, 66, &e.Queued, queuedFields)
+}
+
+func queuedFields(w *wire, q *Queued) {
+	text(w, 1, &q.Reason)
+	integer(w, 2, &q.Ahead)
+	integer(w, 3, &q.Limit)
 }
 
 func voteRecordedFields(w *wire, v *VoteRecorded) {

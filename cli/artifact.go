@@ -82,8 +82,8 @@ func (r *artifactRange) check() error {
 	switch {
 	case r.offset < 0 || r.limit < 0 || r.lines < 0:
 		return Usagef("--offset, --limit and --lines cannot be negative")
-	case r.line < 1:
-		return Usagef("--line counts from 1")
+	case r.line == 0:
+		return Usagef("--line counts from 1, or from the end with -1 for the last line")
 	case r.some && r.givenOffset:
 		return Usagef("--line and --lines count lines, --offset and --limit bytes: give one kind")
 	case r.search != "" && (r.some || r.limit != 0):
@@ -127,7 +127,7 @@ func readLines(ctx context.Context, c *client, id, name string, first, count int
 				return err
 			}
 		}
-		first, left = first+got.GetLineCount(), left-got.GetLineCount()
+		first, left = got.GetFirstLine()+got.GetLineCount(), left-got.GetLineCount()
 	}
 	return nil
 }
@@ -170,6 +170,7 @@ standard output, byte by byte; on a terminal, control characters are escaped.
 In place of CALL NAME stands also the handle that a model was told.`,
 		Example: `  toold artifact CALL stdout > log.txt
   toold artifact artifact://CALL/stdout --line 2000 --lines 50
+  toold artifact CALL stdout --line -20
   toold artifact CALL stdout --search 'error|panic' --regexp`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
@@ -211,7 +212,7 @@ In place of CALL NAME stands also the handle that a model was told.`,
 	flags := c.Flags()
 	flags.Int64Var(&r.offset, "offset", 0, "in bytes from the beginning")
 	flags.Int64Var(&r.limit, "limit", 0, "in bytes; 0 is all")
-	flags.Int64Var(&r.line, "line", 1, "the first line, from 1")
+	flags.Int64Var(&r.line, "line", 1, "the first line, from 1; -100 begins with the last 100 lines")
 	flags.Int64Var(&r.lines, "lines", 0, "how many lines; 0 is all")
 	flags.StringVar(&r.search, "search", "", "only lines with this text, with their numbers")
 	flags.BoolVar(&r.regexp, "regexp", false, "--search is a regular expression (RE2)")

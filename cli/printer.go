@@ -107,7 +107,7 @@ func (p *printer) note(e *tooldv1.CallEvent) {
 	case e.GetStatusChanged() != nil:
 		p.status = e.GetStatusChanged().GetStatus()
 	case e.GetQueued() != nil:
-		spinner = "waiting for a slot"
+		spinner = show.Waits(e.GetQueued())
 	case e.GetProgress() != nil:
 		spinner = "running  " + show.Progress(e.GetProgress())
 	}

@@ -27,9 +27,9 @@ func (c *capacity) queue(ctx context.Context) outcome.Conclusion {
 			return out
 		}
 	}
-	if !c.takeSlot() {
+	if p := c.p; !c.takeSlot() {
 		turn, giveUp := c.slot.Wait()
-		if out := c.wait(ctx, turn, giveUp); out != nil {
+		if out := c.wait(ctx, turn, giveUp, p.l.e.limits.Slots.Waits(c.demand())); out != nil {
 			return out
 		}
 		c.slot.Granted()
@@ -85,7 +85,7 @@ func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
 // awaitTurn waits for the turn of a call with these resources. On success it sets leaveThread.
 func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) outcome.Conclusion {
 	p := c.p
-	turn, leave, ok := p.l.e.limits.Threads.Enter(c.thread(), resources)
+	turn, ahead, leave, ok := p.l.e.limits.Threads.Enter(c.thread(), resources)
 	if !ok {
 		return outcome.ThreadFull()
 	}
@@ -93,7 +93,7 @@ func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) out
 	case <-turn:
 	default:
 		done := p.l.e.limits.Slots.WaitElsewhere(c.demand())
-		out := c.wait(ctx, turn, leave)
+		out := c.wait(ctx, turn, leave, &call.Queued{Reason: "THREAD", Ahead: ahead})
 		done()
 		if out != nil {
 			return out
@@ -103,9 +103,9 @@ func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) out
 	return nil
 }
 
-// wait publishes once that the call is queued, and waits for its turn. It calls giveUp when the turn does not come in time.
-func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func()) outcome.Conclusion {
-	return c.waitFor(ctx, turn, giveUp, c.queueLimit())
+// wait publishes once why the call is queued, and waits for its turn. It calls giveUp when the turn does not come in time.
+func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func(), why *call.Queued) outcome.Conclusion {
+	return c.waitFor(ctx, turn, giveUp, c.queueLimit(), why)
 }
 
 func (c *capacity) queueLimit() time.Duration {
@@ -113,11 +113,11 @@ func (c *capacity) queueLimit() time.Duration {
 	return or(p.l.record().Timeouts.Queue, or(p.def.Descriptor.Timeouts.Queue, p.l.e.cfg.QueueTimeout))
 }
 
-func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration) outcome.Conclusion {
+func (c *capacity) waitFor(ctx context.Context, turn <-chan struct{}, giveUp func(), limit time.Duration, why *call.Queued) outcome.Conclusion {
 	p := c.p
 	if c.queued.IsZero() {
 		// A waiting call must be in the journal, so that a restart finds it.
-		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued}}, durability: store.Normal})
+		err := p.l.advance(step{apply: p.found.write, events: []call.Event{{Type: call.EventQueued, Queued: why}}, durability: store.Normal})
 		if err != nil {
 			giveUp()
 			return p.unwritten(err)
@@ -143,11 +143,12 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 	if out := c.enterSource(); out != nil {
 		return out
 	}
-	for _, entry := range c.p.hooks.Admit {
+	for i := range c.p.hooks.Admit {
+		entry := &c.p.hooks.Admit[i]
 		if !entry.Match.Holds(c.p.in) {
 			continue
 		}
-		release, err := hook.BoundedOr(ctx, entry.Deadline, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
+		release, err := hooks.Timed(ctx, &c.p.found.hookRuns, "ADMIT", entry, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
 		if err != nil && ctx.Err() != nil {
 			return c.p.stopped(ctx) // This is no failure of the hook: the call was stopped.
 		}
@@ -214,11 +215,12 @@ func (c *capacity) giveBack(release func()) {
 
 // before calls the Before hooks of this attempt. A failed hook fails the call only if the hook is required.
 func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
-	for _, entry := range p.hooks.Before {
+	for i := range p.hooks.Before {
+		entry := &p.hooks.Before[i]
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
-		commands, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) ([]tool.Command, error) { return entry.Hook.Before(ctx, p.in) })
+		commands, err := hooks.Timed(ctx, &p.found.hookRuns, "BEFORE", entry, func(ctx context.Context) ([]tool.Command, error) { return entry.Hook.Before(ctx, p.in) }, nil)
 		if err == nil {
 			p.commands = append(p.commands, commands...)
 			continue

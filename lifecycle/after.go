@@ -25,12 +25,13 @@ func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Rec
 	out.Result = outcome.CopyResult(out.Result) // The hooks must not change the tool's own result.
 	ctx = context.WithoutCancel(ctx)
 	var records []store.Record
-	for _, entry := range p.hooks.After {
+	for i := range p.hooks.After {
+		entry := &p.hooks.After[i]
 		if !entry.Match.Holds(p.in) {
 			continue
 		}
 		seen := hook.Outcome{Status: out.Status, Executed: out.Executed, Result: outcome.CopyResult(out.Result)}
-		got, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, seen) })
+		got, err := hooks.Timed(ctx, &p.found.hookRuns, "AFTER", entry, func(ctx context.Context) (hook.AfterResult, error) { return entry.Hook.After(ctx, p.in, seen) }, nil)
 		if err == nil {
 			err = hook.CheckEvents(got.Events)
 		}

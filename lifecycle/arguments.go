@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/toold-dev/toold/call"
-	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle/gating"
+	"github.com/toold-dev/toold/lifecycle/hooks"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/tool"
 )
@@ -50,11 +50,12 @@ func (p *pipeline) freeze(args tool.Arguments) {
 func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 	names := p.found.rewriters
 	if !p.rewritten {
-		for _, entry := range p.hooks.Rewrite {
+		for i := range p.hooks.Rewrite {
+			entry := &p.hooks.Rewrite[i]
 			if !entry.Match.Holds(p.in) {
 				continue
 			}
-			text, err := hook.Bounded(ctx, entry.Deadline, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) })
+			text, err := hooks.Timed(ctx, &p.found.hookRuns, "REWRITE", entry, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) }, nil)
 			if err != nil && ctx.Err() != nil {
 				return p.stopped(ctx) // This is no failure of the hook: the call was stopped.
 			}

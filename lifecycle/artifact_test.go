@@ -77,6 +77,12 @@ func TestReadLines(t *testing.T) {
 		if string(part.Bytes) != strings.Join(want, "") || part.Lines != int64(len(want)) {
 			r.Fatalf("lines %d+%d of %q: %q, %d lines, want %q", first, count, text, part.Bytes, part.Lines, want)
 		}
+		back := rapid.IntRange(1, 70).Draw(r, "back")
+		tail, err := w.e.Artifacts().ReadLines(context.Background(), alice, c.ID, "stdout", int64(-back), int64(back), 1<<20)
+		from := max(len(lines)-back, 0)
+		if err != nil || string(tail.Bytes) != strings.Join(lines[from:], "") || tail.FirstLine != int64(from+1) || !tail.EOF {
+			r.Fatalf("the last %d lines of %q: %q from line %d, %v", back, text, tail.Bytes, tail.FirstLine, err)
+		}
 		if end := first-1+count >= len(lines); part.EOF != end {
 			r.Fatalf("lines %d+%d of %d: end %t", first, count, len(lines), part.EOF)
 		}

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -61,6 +62,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 // askGates calls every gate that applies, in the configured order, and combines their verdicts.
 func askGates(ctx context.Context, p *pipeline) asked {
 	out := asked{Verdicts: gating.NewVerdicts()}
+	asked := time.Now()
 	for i := range p.hooks.Gate {
 		entry := &p.hooks.Gate[i]
 		if !entry.Match.Holds(p.in) {
@@ -84,7 +86,9 @@ func askGates(ctx context.Context, p *pipeline) asked {
 		if err != nil {
 			v = failedGate(p, entry, err, &out)
 		}
-		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil, Rule: v.Rule().Name}
+		record := call.GateVerdict{Gate: entry.Name, Kind: gating.ShownKind(v), Reason: gating.Reason(v), Answered: answer != nil, Rule: v.Rule().Name, Asked: asked}
+		now := time.Now() // one reading of the clock for each gate
+		record.Took, asked = now.Sub(asked), now
 		if err != nil {
 			record.Kind, record.Reason = "FAILED", p.forOperators(err.Error())
 		} else if p.hooks.Scrubs {

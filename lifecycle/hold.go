@@ -77,7 +77,7 @@ func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 		return nil
 	}
 	defer p.l.e.limits.Slots.WaitElsewhere(c.demand())()
-	out := c.waitFor(ctx, p.l.e.hold.Free(), func() {}, p.l.e.hold.store.Hold()+c.queueLimit())
+	out := c.waitFor(ctx, p.l.e.hold.Free(), func() {}, p.l.e.hold.store.Hold()+c.queueLimit(), &call.Queued{Reason: "HOLD"})
 	c.queued = time.Now()
 	return out
 }

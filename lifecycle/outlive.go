@@ -25,7 +25,7 @@ func expect(p *pipeline) bool {
 	}
 	p.attempt, p.resume, p.outlived = len(c.Attempts), c.LastInput(), true
 	if p.capacity.ownTurn() {
-		_, p.capacity.leaveThread, _ = l.e.limits.Threads.Enter(p.capacity.thread(), nil) // The attempt runs already, so it does not wait. Later calls wait for it.
+		_, _, p.capacity.leaveThread, _ = l.e.limits.Threads.Enter(p.capacity.thread(), nil) // The attempt runs already, so it does not wait. Later calls wait for it.
 	}
 	x := t.Expect(p.call(nil))
 	l.retain()

@@ -253,7 +253,7 @@ func newPipeline(l *activeCall) *pipeline {
 func lookupPipeline(l *activeCall) *pipeline {
 	c := l.record()
 	p := newPipeline(l)
-	p.arguments = call.Parse(c.Effective)
+	p.arguments, p.found.hookRuns = call.Parse(c.Effective), c.HookRuns
 	if def, ok := l.e.catalog.Lookup(c); ok {
 		p.def = def
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
@@ -374,6 +374,7 @@ type findings struct {
 	isolation   call.Isolation
 
 	verdicts []call.GateVerdict
+	hookRuns []call.HookRun // begins with those of the record
 }
 
 func (f *findings) write(c *call.Call) {
@@ -386,6 +387,9 @@ func (f *findings) write(c *call.Call) {
 	}
 	if f.gated {
 		c.Verdicts = f.verdicts
+	}
+	if len(f.hookRuns) > 0 {
+		c.HookRuns = f.hookRuns
 	}
 }
 

@@ -138,7 +138,7 @@ func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 		l.resumeRun(ctx, *c.LastRound().Decision)
 	case c.Status == call.New:
 		r.recoverNew(l, p)
-	case mayRunAgain(c, p.def) && !lostTooOften(c):
+	case mayRunAgain(c, p.def) && !outcome.LostTooOften(c):
 		r.found.Rerun++
 		p.again()
 		l.unwatched()

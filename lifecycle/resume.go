@@ -31,7 +31,7 @@ func (l *activeCall) applyDecision(ctx context.Context, d tool.Decision) {
 	s := c.LastRound().Suspension
 	p := newPipeline(l)
 	p.def, _ = l.e.catalog.Lookup(c)
-	p.arguments = call.Parse(c.Effective)
+	p.arguments, p.found.hookRuns = call.Parse(c.Effective), c.HookRuns
 	if p.def != nil {
 		args, _ := p.arguments.Arguments(p.def.Descriptor.MaxArguments)
 		p.freeze(args)

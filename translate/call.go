@@ -46,7 +46,7 @@ func FromCall(c *call.Call) *tooldv1.Call {
 		RequestedArguments: c.Requested, EffectiveArguments: c.Effective,
 		LastSequence: c.LastSequence, Revision: c.Revision, CreatedAt: FromTime(c.Created), EndedAt: FromTime(c.Ended), StartedAt: FromTime(c.Started),
 		Namespace: c.Namespace, Caller: FromPrincipal(&c.Caller), ModelCallId: c.ModelCallID, ToolDigest: c.ToolDigest,
-		Verdicts: FromVerdicts(c.Verdicts), Attempts: Each(c.Attempts, fromAttempt),
+		Verdicts: FromVerdicts(c.Verdicts), Attempts: fromAttempts(c),
 		Durability: fromClass(c.Class), Epoch: c.EpochOf(c.LastSequence), RetryOf: c.RetryOf, ModelReason: c.ModelReason,
 		Detached: c.Detached, NotStored: NotStored(c), BatchId: c.BatchID, BatchPosition: int32(c.BatchPosition),
 		Run: fromRunOf(c), Isolation: FromIsolation(&c.Isolation),
@@ -71,6 +71,7 @@ func NotStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 // fillRare translates the fields that few records have.
 func fillRare(out *tooldv1.Call, c *call.Call) {
 	out.RewrittenBy, out.Timeouts = c.Rewriters, fromTimeouts(c.Timeouts)
+	out.HookRuns = Each(c.HookRuns, fromHookRun)
 	if s := c.Open(); s != nil {
 		out.Suspension = FromSuspension(s)
 		out.Suspension.Votes, out.Suspension.Claim = openVotes(c.LastRound()), FromClaim(c.LastRound().Claim)
@@ -178,7 +179,20 @@ func FromContent(c *tool.Content) *tooldv1.Content {
 func FromVerdicts(in []call.GateVerdict) []*tooldv1.Verdict { return Each(in, fromVerdict) }
 
 func fromVerdict(v *call.GateVerdict) *tooldv1.Verdict {
-	return &tooldv1.Verdict{Gate: v.Gate, Action: FromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered, Rule: v.Rule}
+	return &tooldv1.Verdict{Gate: v.Gate, Action: FromVerdictKind(v.Kind), Reason: v.Reason, Overruled: v.Overruled, Answered: v.Answered, Rule: v.Rule,
+		Time: FromTime(v.Asked), Duration: fromDuration(v.Took)}
+}
+
+func fromHookRun(r *call.HookRun) *tooldv1.HookRun {
+	return &tooldv1.HookRun{Kind: fromHookKind(r.Kind), Hook: r.Hook, Time: FromTime(r.Asked), Duration: fromDuration(r.Took), Failed: r.Failed}
+}
+
+func fromAttempts(c *call.Call) []*tooldv1.Attempt {
+	out := Each(c.Attempts, fromAttempt)
+	for i := range out {
+		out[i].End = fromAttemptEnd(c.AttemptEnd(i))
+	}
+	return out
 }
 
 func fromAttempt(a *call.Attempt) *tooldv1.Attempt {

@@ -46,7 +46,7 @@ func (w *encoder) call(c *call.Call) {
 		w.verdict(21, &c.Verdicts[i])
 	}
 	for i := range c.Attempts {
-		w.attempt(23, &c.Attempts[i])
+		w.attempt(23, &c.Attempts[i], fromAttemptEnd(c.AttemptEnd(i)))
 	}
 	w.isolation(24, &c.Isolation)
 	w.number(25, int64(fromClass(c.Class)))
@@ -66,7 +66,7 @@ func (w *encoder) call(c *call.Call) {
 
 // rare reports whether a record has fields that fillRare translates.
 func rare(c *call.Call) bool {
-	return len(c.Rounds)+len(c.Rewriters) > 0 || c.Cancel != nil || c.Purge != nil || c.Timeouts != (tool.Timeouts{})
+	return len(c.Rounds)+len(c.Rewriters)+len(c.HookRuns) > 0 || c.Cancel != nil || c.Purge != nil || c.Timeouts != (tool.Timeouts{})
 }
 
 // nested writes a message as a field.
@@ -164,10 +164,17 @@ func (w *encoder) verdict(field protowire.Number, v *call.GateVerdict) {
 	w.flag(4, v.Overruled)
 	w.flag(5, v.Answered)
 	w.text(10, v.Rule)
+	w.time(11, v.Asked)
+	if v.Took != 0 {
+		took := w.open(12)
+		w.number(1, int64(v.Took/time.Second))
+		w.number(2, int64(v.Took%time.Second))
+		w.close(took)
+	}
 	w.close(at)
 }
 
-func (w *encoder) attempt(field protowire.Number, a *call.Attempt) {
+func (w *encoder) attempt(field protowire.Number, a *call.Attempt, end tooldv1.AttemptEnd) {
 	at := w.open(field)
 	w.number(1, int64(int32(a.Number)))
 	w.number(2, a.Epoch)
@@ -179,6 +186,7 @@ func (w *encoder) attempt(field protowire.Number, a *call.Attempt) {
 		w.time(2, o.Expires)
 		w.close(inner)
 	}
+	w.number(7, int64(end))
 	w.close(at)
 }
 

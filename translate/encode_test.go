@@ -121,8 +121,8 @@ func anyCall(t *rapid.T) *call.Call {
 		Caller:     tool.Principal{Subject: text.Draw(t, "subject"), Method: "token", Namespace: "n", Roles: []string{"caller", "viewer", "none"}[:rapid.IntRange(0, 3).Draw(t, "roles")], Groups: []string{"ops", "finance"}[:rapid.IntRange(0, 2).Draw(t, "groups")]},
 		OnBehalfOf: text.Draw(t, "behalf"), Detached: rapid.Bool().Draw(t, "detached"),
 		Class:    rapid.SampledFrom([]call.Class{call.Sync, call.Behind, ""}).Draw(t, "class"),
-		Status:   rapid.SampledFrom([]call.Status{call.New, call.Running, call.Suspended, call.Succeeded, call.Failed}).Draw(t, "status"),
-		Executed: rapid.SampledFrom([]call.Executed{call.Finished, call.NotStarted, ""}).Draw(t, "executed"),
+		Status:   rapid.SampledFrom([]call.Status{call.New, call.Running, call.Suspended, call.Succeeded, call.Failed, call.Cancelled}).Draw(t, "status"),
+		Executed: rapid.SampledFrom([]call.Executed{call.Finished, call.NotStarted, call.ExecutedUnknown, ""}).Draw(t, "executed"),
 		Assessment: rapid.SampledFrom([]tool.Effects{{}, {Mutability: tool.ReadOnly, Tier: tool.Observe, ConcurrencySafe: true}, {OpenWorld: true},
 			{Resources: []tool.Resource{{Kind: "file", ID: "a"}, {Kind: "table", ID: "b/é", Shared: true}}}}).Draw(t, "assessment"),
 		Created: times("created"), Started: times("started"), Ended: times("ended"), Revision: number.Draw(t, "revision"), LastSequence: number.Draw(t, "last"),
@@ -136,7 +136,8 @@ func anyCall(t *rapid.T) *call.Call {
 		c.Isolation.Facts = append(c.Isolation.Facts, call.Fact{Name: text.Draw(t, "name"), Held: rapid.Bool().Draw(t, "held")})
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "verdicts") {
-		c.Verdicts = append(c.Verdicts, call.GateVerdict{Gate: text.Draw(t, "gate"), Kind: "ALLOW", Reason: text.Draw(t, "reason"), Rule: text.Draw(t, "rule"), Answered: rapid.Bool().Draw(t, "answered")})
+		c.Verdicts = append(c.Verdicts, call.GateVerdict{Gate: text.Draw(t, "gate"), Kind: "ALLOW", Reason: text.Draw(t, "reason"), Rule: text.Draw(t, "rule"), Answered: rapid.Bool().Draw(t, "answered"),
+			Asked: times("asked"), Took: time.Duration(rapid.Int64().Draw(t, "took"))})
 	}
 	for n := range rapid.IntRange(0, 2).Draw(t, "attempts") {
 		c.Attempts = append(c.Attempts, call.Attempt{Number: n + 1, Epoch: 7, Started: times("began"), Ended: times("returned")})
@@ -147,7 +148,9 @@ func anyCall(t *rapid.T) *call.Call {
 	if rapid.Bool().Draw(t, "answered") {
 		c.Result = anyResult(t)
 	}
-	switch rapid.IntRange(0, 7).Draw(t, "rare") {
+	switch rapid.IntRange(0, 8).Draw(t, "rare") {
+	case 8:
+		c.HookRuns = []call.HookRun{{Kind: "AFTER", Hook: text.Draw(t, "hook"), Asked: time.Unix(1, 0), Took: 5, Failed: true}}
 	case 0:
 		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: text.Draw(t, "suspension"), Message: text.Draw(t, "asks")}}}
 	case 1:
@@ -199,7 +202,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
-		&tooldv1.Call{}: 37, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 6, &tooldv1.Verdict{}: 6, &tooldv1.Description{}: 7,
+		&tooldv1.Call{}: 38, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 7, &tooldv1.Verdict{}: 8, &tooldv1.Description{}: 7,
 		&tooldv1.Assessment{}: 6, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {

@@ -83,6 +83,24 @@ func FromVerdictKind(kind string) tooldv1.VerdictAction {
 	return tooldv1.VerdictAction(tooldv1.VerdictAction_value["VERDICT_ACTION_"+kind])
 }
 
+func fromHookKind(kind string) tooldv1.HookKind {
+	return tooldv1.HookKind(tooldv1.HookKind_value["HOOK_KIND_"+kind])
+}
+
+func fromQueueReason(reason string) tooldv1.QueueReason {
+	return tooldv1.QueueReason(tooldv1.QueueReason_value["QUEUE_REASON_"+reason])
+}
+
+func fromAttemptEnd(end call.AttemptEnd) tooldv1.AttemptEnd {
+	switch end { // without a table lookup for the common cases
+	case "":
+		return tooldv1.AttemptEnd_ATTEMPT_END_UNSPECIFIED
+	case call.EndReturned:
+		return tooldv1.AttemptEnd_ATTEMPT_END_RETURNED
+	}
+	return tooldv1.AttemptEnd(tooldv1.AttemptEnd_value["ATTEMPT_END_"+string(end)])
+}
+
 func fromMutability(m tool.Mutability) tooldv1.Mutability {
 	switch m {
 	case tool.ReadOnly:

@@ -101,10 +101,18 @@ func fillEvent(b *eventBlock, callID string, e *call.Event) {
 			Loaded: e.Progress.Loaded, Total: e.Progress.Total,
 		}}
 	case call.EventQueued:
-		b.event.Event = &tooldv1.CallEvent_Queued{Queued: &tooldv1.CallQueued{}}
+		b.event.Event = &tooldv1.CallEvent_Queued{Queued: fromQueued(e.Queued)}
 	default:
 		fillRareEvent(b, e)
 	}
+}
+
+// fromQueued translates what a call waits for. q is nil in events of earlier versions.
+func fromQueued(q *call.Queued) *tooldv1.CallQueued {
+	if q == nil {
+		return &tooldv1.CallQueued{}
+	}
+	return &tooldv1.CallQueued{Reason: fromQueueReason(q.Reason), Ahead: int32(q.Ahead), Limit: int32(q.Limit)}
 }
 
 func fillRareEvent(b *eventBlock, e *call.Event) {

@@ -3,6 +3,7 @@ package show
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -148,6 +149,9 @@ func (v View) callHistory(c *tooldv1.Call) string {
 	for _, g := range c.GetVerdicts() {
 		line("gate", verdict(g))
 	}
+	for _, h := range c.GetHookRuns() {
+		line("hook", name(h.GetKind())+" "+Line(h.GetHook())+": "+Duration(h.GetDuration().AsDuration())+orNone(h.GetFailed(), ", failed"))
+	}
 	for _, d := range c.GetDecisions() {
 		line("decision", v.decision(d, true))
 	}
@@ -161,6 +165,11 @@ func (v View) callHistory(c *tooldv1.Call) string {
 		text := fmt.Sprintf("%d  %s, epoch %d", a.GetAttempt(), end, a.GetEpoch())
 		if o := a.GetOperation(); o != nil && a.GetEndedAt() == nil {
 			text += ", continues elsewhere as" + quoted(o.GetOperationId()) + ", at most until " + v.clock(o.GetExpiresAt())
+		}
+		switch a.GetEnd() {
+		case tooldv1.AttemptEnd_ATTEMPT_END_UNSPECIFIED, tooldv1.AttemptEnd_ATTEMPT_END_RETURNED, tooldv1.AttemptEnd_ATTEMPT_END_LOST:
+		default:
+			text += ", " + name(a.GetEnd())
 		}
 		if a.GetLateResult() != nil {
 			text += ", with a late result that was not applied"
@@ -190,6 +199,9 @@ func verdict(g *tooldv1.Verdict) string {
 	}
 	if g.GetAnswered() {
 		text += ", answered"
+	}
+	if d := g.GetDuration().AsDuration(); d >= time.Millisecond { // less does not matter to a person
+		text += ", after " + Duration(d)
 	}
 	return text
 }

@@ -20,7 +20,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		a := e.GetAccepted()
 		return say("accepted", dim, v.paint(bold, Line(a.GetTool()))+"  "+cut(Line(a.GetDescription().GetTitle()), tableWidth))
 	case e.GetQueued() != nil:
-		return say("queued", dim, "waits for a slot")
+		return say("queued", dim, Waits(e.GetQueued()))
 	case e.GetAttemptStarted() != nil:
 		return say("running", accent, fmt.Sprintf("attempt %d", e.GetAttemptStarted().GetAttempt()))
 	case e.GetStatusChanged() != nil:
@@ -147,4 +147,28 @@ func conflict(r tooldv1.StateConflictReason) string {
 		return "was not accepted by the journal"
 	}
 	return "was changed by somebody else"
+}
+
+// Waits says in one line what a queued call waits for.
+func Waits(q *tooldv1.CallQueued) string {
+	ahead := ""
+	if n := q.GetAhead(); n > 0 {
+		ahead = fmt.Sprintf(", %s ahead", Number(int64(n)))
+	}
+	limit := Number(int64(q.GetLimit()))
+	switch q.GetReason() {
+	case tooldv1.QueueReason_QUEUE_REASON_THREAD:
+		return "waits for earlier calls of its thread" + ahead
+	case tooldv1.QueueReason_QUEUE_REASON_DAEMON:
+		return "waits for a slot: all " + limit + " of the daemon are taken" + ahead
+	case tooldv1.QueueReason_QUEUE_REASON_NAMESPACE:
+		return "waits for a slot: all " + limit + " of the namespace are taken" + ahead
+	case tooldv1.QueueReason_QUEUE_REASON_PRINCIPAL:
+		return "waits for a slot: all " + limit + " of the caller are taken" + ahead
+	case tooldv1.QueueReason_QUEUE_REASON_TOOL:
+		return "waits for a slot: all " + limit + " of the tool are taken" + ahead
+	case tooldv1.QueueReason_QUEUE_REASON_HOLD:
+		return "waits until the work of an earlier daemon has surely ended"
+	}
+	return "waits for a slot"
 }

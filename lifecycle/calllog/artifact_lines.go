@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 
 	"github.com/toold-dev/toold/call"
 )
@@ -12,11 +13,18 @@ import (
 // scanPiece is the number of bytes that are read at once while lines are counted or searched.
 const scanPiece = 256 << 10
 
-// Lines returns count lines, beginning with line number first, but at most limit bytes. Line numbers start at 1. If Lines cuts a line, the
-// rest of the line begins at the end of the returned part. When first is after the last line, the part is empty.
+// Lines returns count lines, beginning with line number first, but at most limit bytes. Line numbers start at 1; -1 is the last line. If
+// Lines cuts a line, the rest of the line begins at the end of the returned part. When first is after the last line, the part is empty.
 func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (call.Part, error) {
 	if err := invalidRange(first, count); err != nil {
 		return call.Part{}, err
+	}
+	if first < 0 {
+		total, err := a.countLines(ctx)
+		if err != nil {
+			return call.Part{}, err
+		}
+		first = max(total+1+first, 1)
 	}
 	begin, _, err := a.line(ctx, 0, first-1)
 	if err != nil {
@@ -34,6 +42,22 @@ func (a *Artifact) Lines(ctx context.Context, first, count int64, limit int) (ca
 	part.EOF = part.EOF && end == len(part.Bytes)
 	part.Bytes, part.Lines = part.Bytes[:end], lines
 	return part, nil
+}
+
+// countLines returns the number of lines, including a last line without a line end.
+func (a *Artifact) countLines(ctx context.Context) (int64, error) {
+	end, lines, err := a.line(ctx, 0, math.MaxInt64)
+	if err != nil || end == 0 {
+		return lines, err
+	}
+	last := make([]byte, 1)
+	if _, err := a.ReadAt(last, end-1); err != nil && !errors.Is(err, io.EOF) {
+		return lines, err
+	}
+	if last[0] != '\n' {
+		lines++
+	}
+	return lines, nil
 }
 
 // line skips as many line ends as ends says, starting at the offset from, and returns the offset behind the last one. When there are fewer
@@ -73,8 +97,8 @@ var newline = []byte{'\n'}
 
 // invalidRange returns the refusal of a line range that cannot exist.
 func invalidRange(first, count int64) error {
-	if first < 1 {
-		return call.InvalidField("lines.first", "is %d; lines count from 1", first)
+	if first == 0 {
+		return call.InvalidField("lines.first", "is 0; lines count from 1, or from -1 for the last line")
 	}
 	if count < 1 {
 		return call.InvalidField("lines.count", "is %d; want 1 or more", count)

@@ -2,9 +2,11 @@
 package hooks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
@@ -36,6 +38,20 @@ func New(s hook.Set) (*Set, error) {
 
 func computeOnly[T any](entries []hook.Entry[T]) bool {
 	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
+}
+
+// Timed calls a hook like [hook.Bounded]. If the hook may wait, Timed adds the request to runs, of which it keeps the newest.
+func Timed[H, T any](ctx context.Context, runs *[]call.HookRun, kind string, e *hook.Entry[H], fn func(context.Context) (T, error), late func(T)) (T, error) {
+	if e.Deadline == hook.NoDeadline {
+		return hook.BoundedOr(ctx, e.Deadline, fn, late)
+	}
+	asked := time.Now()
+	v, err := hook.BoundedOr(ctx, e.Deadline, fn, late)
+	if len(*runs) >= call.MaxHookRuns {
+		*runs = (*runs)[1:]
+	}
+	*runs = append(slices.Clip(*runs), call.HookRun{Kind: kind, Hook: e.Name, Asked: asked, Took: time.Since(asked), Failed: err != nil})
+	return v, err
 }
 
 // Broken returns the outcome of a call when err means that a hook returned something that its kind of hook may not return. This ends the

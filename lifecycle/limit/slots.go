@@ -164,6 +164,31 @@ func count(counts *map[scope]int, k scope, n int) {
 	}
 }
 
+// Waits returns why a call waits in the queue. ahead counts only calls of the call's namespace.
+func (s *Slots) Waits(d Demand) *call.Queued {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var waiting, ofPrincipal, ofTool int
+	if q := s.queues[d.namespace]; q != nil {
+		waiting, ofPrincipal = q.waiting, q.principals[d.principal]
+		for key, in := range q.queues {
+			if key.tool == d.tool {
+				ofTool += in.waiting.Len()
+			}
+		}
+	}
+	ahead := func(n int) int { return max(n-1, 0) } // without the call itself
+	switch {
+	case d.toolMax > 0 && s.running[scope{tool: d.tool}] >= d.toolMax:
+		return &call.Queued{Reason: "TOOL", Ahead: ahead(ofTool), Limit: d.toolMax}
+	case s.principal > 0 && s.running[scope{namespace: d.namespace, principal: d.principal}] >= s.principal:
+		return &call.Queued{Reason: "PRINCIPAL", Ahead: ahead(ofPrincipal), Limit: s.principal}
+	case s.namespace > 0 && s.running[scope{namespace: d.namespace}] >= s.namespace:
+		return &call.Queued{Reason: "NAMESPACE", Ahead: ahead(waiting), Limit: s.namespace}
+	}
+	return &call.Queued{Reason: "DAEMON", Ahead: ahead(waiting), Limit: s.total}
+}
+
 // LendersFull returns an error when a call that will lend its slot may not start. The limit on lending calls equals the limit on waiting
 // calls. For nested calls the limit is eight times as high: if they could not start, the calls that wait for them would wait forever.
 func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {

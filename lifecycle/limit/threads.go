@@ -36,16 +36,17 @@ type threadCall struct {
 	turn   chan struct{} // closed when before is 0
 }
 
-// Enter adds a call to a queue. turn is closed when it is the call's turn. leave removes the call from the queue, before or after its turn.
+// Enter adds a call to a queue. turn is closed when it is the call's turn; before that, the call waits for ahead earlier calls. leave removes the call from the queue, before or after its turn.
 // A call without resources overlaps every call. ok is false when too many calls wait; the call is then not added.
-func (t *Threads) Enter(k Thread, resources []tool.Resource) (turn <-chan struct{}, leave func(), ok bool) {
+func (t *Threads) Enter(k Thread, resources []tool.Resource) (turn <-chan struct{}, ahead int, leave func(), ok bool) {
 	q := t.use(k)
 	c := &threadCall{uses: usesOf(resources), turn: make(chan struct{})}
-	if !q.enter(c, t.length) {
+	ahead, ok = q.enter(c, t.length)
+	if !ok {
 		t.unuse(k, q)
-		return nil, nil, false
+		return nil, 0, nil, false
 	}
-	return c.turn, func() {
+	return c.turn, ahead, func() {
 		q.leave(c)
 		t.unuse(k, q)
 	}, true
@@ -74,7 +75,7 @@ func (t *Threads) unuse(k Thread, q *threadQueue) {
 	}
 }
 
-func (q *threadQueue) enter(c *threadCall, length int) bool {
+func (q *threadQueue) enter(c *threadCall, length int) (ahead int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, earlier := range q.calls {
@@ -86,12 +87,12 @@ func (q *threadQueue) enter(c *threadCall, length int) bool {
 	case c.before == 0:
 		close(c.turn)
 	case q.waiting == length:
-		return false
+		return 0, false
 	default:
 		q.waiting++
 	}
 	q.calls = append(q.calls, c)
-	return true
+	return c.before, true
 }
 
 func (q *threadQueue) leave(c *threadCall) {

@@ -116,7 +116,7 @@ func (x *ReadArtifactRequest) GetSearch() *ArtifactSearch {
 // ArtifactLines is a range of lines.
 type ArtifactLines struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Counted from 1.
+	// Counted from 1, or from the end if negative: -1 is the last line. If there are fewer lines, the range begins at the first line.
 	First int64 `protobuf:"varint,1,opt,name=first,proto3" json:"first,omitempty"`
 	// 1 or more. The response has fewer lines at the end of the artifact. When limit cuts the last line, its rest begins at next_offset.
 	Count         int64 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`

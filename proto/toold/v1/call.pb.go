@@ -382,6 +382,132 @@ func (VerdictAction) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_call_proto_rawDescGZIP(), []int{5}
 }
 
+// HookKind is the kind of a hook in a record. The record has the gates as verdicts. Filters work on each event and are not recorded.
+type HookKind int32
+
+const (
+	HookKind_HOOK_KIND_UNSPECIFIED HookKind = 0
+	HookKind_HOOK_KIND_REWRITE     HookKind = 1
+	HookKind_HOOK_KIND_ADMIT       HookKind = 2
+	HookKind_HOOK_KIND_BEFORE      HookKind = 3
+	HookKind_HOOK_KIND_AFTER       HookKind = 4
+)
+
+// Enum value maps for HookKind.
+var (
+	HookKind_name = map[int32]string{
+		0: "HOOK_KIND_UNSPECIFIED",
+		1: "HOOK_KIND_REWRITE",
+		2: "HOOK_KIND_ADMIT",
+		3: "HOOK_KIND_BEFORE",
+		4: "HOOK_KIND_AFTER",
+	}
+	HookKind_value = map[string]int32{
+		"HOOK_KIND_UNSPECIFIED": 0,
+		"HOOK_KIND_REWRITE":     1,
+		"HOOK_KIND_ADMIT":       2,
+		"HOOK_KIND_BEFORE":      3,
+		"HOOK_KIND_AFTER":       4,
+	}
+)
+
+func (x HookKind) Enum() *HookKind {
+	p := new(HookKind)
+	*p = x
+	return p
+}
+
+func (x HookKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (HookKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_call_proto_enumTypes[6].Descriptor()
+}
+
+func (HookKind) Type() protoreflect.EnumType {
+	return &file_toold_v1_call_proto_enumTypes[6]
+}
+
+func (x HookKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use HookKind.Descriptor instead.
+func (HookKind) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{6}
+}
+
+// AttemptEnd is how an attempt ended.
+type AttemptEnd int32
+
+const (
+	// The attempt runs.
+	AttemptEnd_ATTEMPT_END_UNSPECIFIED AttemptEnd = 0
+	// The tool returned a result or an error.
+	AttemptEnd_ATTEMPT_END_RETURNED AttemptEnd = 1
+	// The tool asked a question. The call was suspended.
+	AttemptEnd_ATTEMPT_END_SUSPENDED AttemptEnd = 2
+	// The attempt exceeded its time limit and was stopped.
+	AttemptEnd_ATTEMPT_END_TIMED_OUT AttemptEnd = 3
+	// The call was cancelled, or the daemon stopped.
+	AttemptEnd_ATTEMPT_END_STOPPED AttemptEnd = 4
+	// The tool panicked, or its result could not be used or stored.
+	AttemptEnd_ATTEMPT_END_FAILED AttemptEnd = 5
+	// The end was not observed: the daemon or the worker ended, or the tool ignored its cancellation. If the next attempt has a higher epoch,
+	// the daemon had ended.
+	AttemptEnd_ATTEMPT_END_LOST AttemptEnd = 6
+)
+
+// Enum value maps for AttemptEnd.
+var (
+	AttemptEnd_name = map[int32]string{
+		0: "ATTEMPT_END_UNSPECIFIED",
+		1: "ATTEMPT_END_RETURNED",
+		2: "ATTEMPT_END_SUSPENDED",
+		3: "ATTEMPT_END_TIMED_OUT",
+		4: "ATTEMPT_END_STOPPED",
+		5: "ATTEMPT_END_FAILED",
+		6: "ATTEMPT_END_LOST",
+	}
+	AttemptEnd_value = map[string]int32{
+		"ATTEMPT_END_UNSPECIFIED": 0,
+		"ATTEMPT_END_RETURNED":    1,
+		"ATTEMPT_END_SUSPENDED":   2,
+		"ATTEMPT_END_TIMED_OUT":   3,
+		"ATTEMPT_END_STOPPED":     4,
+		"ATTEMPT_END_FAILED":      5,
+		"ATTEMPT_END_LOST":        6,
+	}
+)
+
+func (x AttemptEnd) Enum() *AttemptEnd {
+	p := new(AttemptEnd)
+	*p = x
+	return p
+}
+
+func (x AttemptEnd) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AttemptEnd) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_call_proto_enumTypes[7].Descriptor()
+}
+
+func (AttemptEnd) Type() protoreflect.EnumType {
+	return &file_toold_v1_call_proto_enumTypes[7]
+}
+
+func (x AttemptEnd) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AttemptEnd.Descriptor instead.
+func (AttemptEnd) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{7}
+}
+
 // CallSpec is the request for one call. Namespace and caller come from authentication.
 //
 // Numbers 11 to 15 are reserved.
@@ -928,7 +1054,11 @@ type Verdict struct {
 	// True if the gate had an answer for exactly these arguments.
 	Answered bool `protobuf:"varint,5,opt,name=answered,proto3" json:"answered,omitempty"`
 	// The name of the rule that decided; empty if no rule did or the gate has no rules.
-	Rule          string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
+	Rule string `protobuf:"bytes,10,opt,name=rule,proto3" json:"rule,omitempty"`
+	// When the gate was asked, by the daemon's clock. Absent in records of earlier versions.
+	Time *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=time,proto3" json:"time,omitempty"`
+	// How long the gate took.
+	Duration      *durationpb.Duration `protobuf:"bytes,12,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,6 +1135,102 @@ func (x *Verdict) GetRule() string {
 	return ""
 }
 
+func (x *Verdict) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Verdict) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+// HookRun is one request to a hook that may wait, such as an external or remote hook.
+type HookRun struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Never unspecified.
+	Kind HookKind `protobuf:"varint,1,opt,name=kind,proto3,enum=toold.v1.HookKind" json:"kind,omitempty"`
+	// The configured name of the hook.
+	Hook string `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
+	// When it was asked, by the daemon's clock.
+	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
+	// How long it took.
+	Duration *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
+	// True if the hook failed, refused the attempt or did not answer in time.
+	Failed        bool `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HookRun) Reset() {
+	*x = HookRun{}
+	mi := &file_toold_v1_call_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HookRun) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HookRun) ProtoMessage() {}
+
+func (x *HookRun) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_call_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HookRun.ProtoReflect.Descriptor instead.
+func (*HookRun) Descriptor() ([]byte, []int) {
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *HookRun) GetKind() HookKind {
+	if x != nil {
+		return x.Kind
+	}
+	return HookKind_HOOK_KIND_UNSPECIFIED
+}
+
+func (x *HookRun) GetHook() string {
+	if x != nil {
+		return x.Hook
+	}
+	return ""
+}
+
+func (x *HookRun) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *HookRun) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *HookRun) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
 // Attempt is one execution of a call's tool, from intent to result.
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1019,14 +1245,16 @@ type Attempt struct {
 	// Not set yet. The journal stores a result that arrived after the attempt had ended; toold never applies it.
 	LateResult *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
 	// Set if the tool started work that continues outside the daemon. The attempt ends when that work ends.
-	Operation     *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
+	Operation *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
+	// How the attempt ended. Unspecified while it runs.
+	End           AttemptEnd `protobuf:"varint,7,opt,name=end,proto3,enum=toold.v1.AttemptEnd" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_toold_v1_call_proto_msgTypes[7]
+	mi := &file_toold_v1_call_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1266,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[7]
+	mi := &file_toold_v1_call_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1279,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{7}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Attempt) GetAttempt() int32 {
@@ -1096,6 +1324,13 @@ func (x *Attempt) GetOperation() *Operation {
 	return nil
 }
 
+func (x *Attempt) GetEnd() AttemptEnd {
+	if x != nil {
+		return x.End
+	}
+	return AttemptEnd_ATTEMPT_END_UNSPECIFIED
+}
+
 // Operation is work of a call that continues outside the daemon. The call is RUNNING and uses no slot meanwhile.
 type Operation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1109,7 +1344,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1356,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[8]
+	mi := &file_toold_v1_call_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1369,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{8}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Operation) GetOperationId() string {
@@ -1168,7 +1403,7 @@ type CancelRequest struct {
 
 func (x *CancelRequest) Reset() {
 	*x = CancelRequest{}
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1415,7 @@ func (x *CancelRequest) String() string {
 func (*CancelRequest) ProtoMessage() {}
 
 func (x *CancelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[9]
+	mi := &file_toold_v1_call_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1428,7 @@ func (x *CancelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequest.ProtoReflect.Descriptor instead.
 func (*CancelRequest) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{9}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CancelRequest) GetReason() string {
@@ -1237,7 +1472,7 @@ type Purge struct {
 
 func (x *Purge) Reset() {
 	*x = Purge{}
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1484,7 @@ func (x *Purge) String() string {
 func (*Purge) ProtoMessage() {}
 
 func (x *Purge) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[10]
+	mi := &file_toold_v1_call_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1497,7 @@ func (x *Purge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Purge.ProtoReflect.Descriptor instead.
 func (*Purge) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{10}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Purge) GetPurgedBy() *Principal {
@@ -1357,6 +1592,8 @@ type Call struct {
 	NotStored bool `protobuf:"varint,34,opt,name=not_stored,json=notStored,proto3" json:"not_stored,omitempty"`
 	// The value that the client sent.
 	ModelReason string `protobuf:"bytes,35,opt,name=model_reason,json=modelReason,proto3" json:"model_reason,omitempty"`
+	// The requests to hooks that may wait, oldest first. Hooks that only compute take microseconds and are not recorded. At most the newest 64.
+	HookRuns []*HookRun `protobuf:"bytes,36,rep,name=hook_runs,json=hookRuns,proto3" json:"hook_runs,omitempty"`
 	// The batch that the call belongs to.
 	BatchId string `protobuf:"bytes,40,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// The position in the batch, counted from 1.
@@ -1367,7 +1604,7 @@ type Call struct {
 
 func (x *Call) Reset() {
 	*x = Call{}
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1616,7 @@ func (x *Call) String() string {
 func (*Call) ProtoMessage() {}
 
 func (x *Call) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[11]
+	mi := &file_toold_v1_call_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1629,7 @@ func (x *Call) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Call.ProtoReflect.Descriptor instead.
 func (*Call) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{11}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Call) GetCallId() string {
@@ -1640,6 +1877,13 @@ func (x *Call) GetModelReason() string {
 	return ""
 }
 
+func (x *Call) GetHookRuns() []*HookRun {
+	if x != nil {
+		return x.HookRuns
+	}
+	return nil
+}
+
 func (x *Call) GetBatchId() string {
 	if x != nil {
 		return x.BatchId
@@ -1701,7 +1945,7 @@ type RunSummary struct {
 
 func (x *RunSummary) Reset() {
 	*x = RunSummary{}
-	mi := &file_toold_v1_call_proto_msgTypes[12]
+	mi := &file_toold_v1_call_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1957,7 @@ func (x *RunSummary) String() string {
 func (*RunSummary) ProtoMessage() {}
 
 func (x *RunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[12]
+	mi := &file_toold_v1_call_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1970,7 @@ func (x *RunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunSummary.ProtoReflect.Descriptor instead.
 func (*RunSummary) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{12}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RunSummary) GetRunId() string {
@@ -1877,7 +2121,7 @@ type ChildRun struct {
 
 func (x *ChildRun) Reset() {
 	*x = ChildRun{}
-	mi := &file_toold_v1_call_proto_msgTypes[13]
+	mi := &file_toold_v1_call_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2133,7 @@ func (x *ChildRun) String() string {
 func (*ChildRun) ProtoMessage() {}
 
 func (x *ChildRun) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[13]
+	mi := &file_toold_v1_call_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2146,7 @@ func (x *ChildRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChildRun.ProtoReflect.Descriptor instead.
 func (*ChildRun) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{13}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ChildRun) GetRunId() string {
@@ -1951,7 +2195,7 @@ type WaitingCall struct {
 
 func (x *WaitingCall) Reset() {
 	*x = WaitingCall{}
-	mi := &file_toold_v1_call_proto_msgTypes[14]
+	mi := &file_toold_v1_call_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2207,7 @@ func (x *WaitingCall) String() string {
 func (*WaitingCall) ProtoMessage() {}
 
 func (x *WaitingCall) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[14]
+	mi := &file_toold_v1_call_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2220,7 @@ func (x *WaitingCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WaitingCall.ProtoReflect.Descriptor instead.
 func (*WaitingCall) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{14}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WaitingCall) GetCallId() string {
@@ -2068,7 +2312,7 @@ type ThreadSummary struct {
 
 func (x *ThreadSummary) Reset() {
 	*x = ThreadSummary{}
-	mi := &file_toold_v1_call_proto_msgTypes[15]
+	mi := &file_toold_v1_call_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2324,7 @@ func (x *ThreadSummary) String() string {
 func (*ThreadSummary) ProtoMessage() {}
 
 func (x *ThreadSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[15]
+	mi := &file_toold_v1_call_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2337,7 @@ func (x *ThreadSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThreadSummary.ProtoReflect.Descriptor instead.
 func (*ThreadSummary) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{15}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ThreadSummary) GetThreadId() string {
@@ -2203,7 +2447,7 @@ type CallCounts struct {
 
 func (x *CallCounts) Reset() {
 	*x = CallCounts{}
-	mi := &file_toold_v1_call_proto_msgTypes[16]
+	mi := &file_toold_v1_call_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2459,7 @@ func (x *CallCounts) String() string {
 func (*CallCounts) ProtoMessage() {}
 
 func (x *CallCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_call_proto_msgTypes[16]
+	mi := &file_toold_v1_call_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2472,7 @@ func (x *CallCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CallCounts.ProtoReflect.Descriptor instead.
 func (*CallCounts) Descriptor() ([]byte, []int) {
-	return file_toold_v1_call_proto_rawDescGZIP(), []int{16}
+	return file_toold_v1_call_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CallCounts) GetNew() int64 {
@@ -2330,7 +2574,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\aexclude\x18\x02 \x03(\tR\aexclude\"p\n" +
 	"\bTimeouts\x12/\n" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
-	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\xb4\x01\n" +
+	"\aattempt\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\aattempt\"\x9b\x02\n" +
 	"\aVerdict\x12\x12\n" +
 	"\x04gate\x18\x01 \x01(\tR\x04gate\x12/\n" +
 	"\x06action\x18\x02 \x01(\x0e2\x17.toold.v1.VerdictActionR\x06action\x12\x16\n" +
@@ -2338,7 +2582,15 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\toverruled\x18\x04 \x01(\bR\toverruled\x12\x1a\n" +
 	"\banswered\x18\x05 \x01(\bR\banswered\x12\x12\n" +
 	"\x04rule\x18\n" +
-	" \x01(\tR\x04rule\"\x95\x02\n" +
+	" \x01(\tR\x04rule\x12.\n" +
+	"\x04time\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
+	"\bduration\x18\f \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xc4\x01\n" +
+	"\aHookRun\x12&\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x12.toold.v1.HookKindR\x04kind\x12\x12\n" +
+	"\x04hook\x18\x02 \x01(\tR\x04hook\x12.\n" +
+	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x125\n" +
+	"\bduration\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x16\n" +
+	"\x06failed\x18\x05 \x01(\bR\x06failed\"\xbd\x02\n" +
 	"\aAttempt\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x129\n" +
@@ -2347,7 +2599,8 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\bended_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x125\n" +
 	"\vlate_result\x18\x05 \x01(\v2\x14.toold.v1.ToolResultR\n" +
 	"lateResult\x121\n" +
-	"\toperation\x18\x06 \x01(\v2\x13.toold.v1.OperationR\toperation\"i\n" +
+	"\toperation\x18\x06 \x01(\v2\x13.toold.v1.OperationR\toperation\x12&\n" +
+	"\x03end\x18\a \x01(\x0e2\x14.toold.v1.AttemptEndR\x03end\"i\n" +
 	"\tOperation\x12!\n" +
 	"\foperation_id\x18\x01 \x01(\tR\voperationId\x129\n" +
 	"\n" +
@@ -2359,7 +2612,7 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x05cause\x18\x04 \x01(\tR\x05cause\"i\n" +
 	"\x05Purge\x120\n" +
 	"\tpurged_by\x18\x01 \x01(\v2\x13.toold.v1.PrincipalR\bpurgedBy\x12.\n" +
-	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\x84\f\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xb4\f\n" +
 	"\x04Call\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12,\n" +
 	"\x06status\x18\x02 \x01(\x0e2\x14.toold.v1.CallStatusR\x06status\x12.\n" +
@@ -2406,7 +2659,8 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x05purge\x18! \x01(\v2\x0f.toold.v1.PurgeR\x05purge\x12\x1d\n" +
 	"\n" +
 	"not_stored\x18\" \x01(\bR\tnotStored\x12!\n" +
-	"\fmodel_reason\x18# \x01(\tR\vmodelReason\x12\x19\n" +
+	"\fmodel_reason\x18# \x01(\tR\vmodelReason\x12.\n" +
+	"\thook_runs\x18$ \x03(\v2\x11.toold.v1.HookRunR\bhookRuns\x12\x19\n" +
 	"\bbatch_id\x18( \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18) \x01(\x05R\rbatchPosition\"\xd1\x06\n" +
 	"\n" +
@@ -2520,7 +2774,22 @@ const file_toold_v1_call_proto_rawDesc = "" +
 	"\x16VERDICT_ACTION_SUSPEND\x10\x03\x12\x1d\n" +
 	"\x19VERDICT_ACTION_SET_RESULT\x10\x04\x12\x19\n" +
 	"\x15VERDICT_ACTION_FAILED\x10\x05\x12\x17\n" +
-	"\x13VERDICT_ACTION_DENY\x10\x06B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x13VERDICT_ACTION_DENY\x10\x06*|\n" +
+	"\bHookKind\x12\x19\n" +
+	"\x15HOOK_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11HOOK_KIND_REWRITE\x10\x01\x12\x13\n" +
+	"\x0fHOOK_KIND_ADMIT\x10\x02\x12\x14\n" +
+	"\x10HOOK_KIND_BEFORE\x10\x03\x12\x13\n" +
+	"\x0fHOOK_KIND_AFTER\x10\x04*\xc0\x01\n" +
+	"\n" +
+	"AttemptEnd\x12\x1b\n" +
+	"\x17ATTEMPT_END_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14ATTEMPT_END_RETURNED\x10\x01\x12\x19\n" +
+	"\x15ATTEMPT_END_SUSPENDED\x10\x02\x12\x19\n" +
+	"\x15ATTEMPT_END_TIMED_OUT\x10\x03\x12\x17\n" +
+	"\x13ATTEMPT_END_STOPPED\x10\x04\x12\x16\n" +
+	"\x12ATTEMPT_END_FAILED\x10\x05\x12\x14\n" +
+	"\x10ATTEMPT_END_LOST\x10\x06B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_call_proto_rawDescOnce sync.Once
@@ -2534,8 +2803,8 @@ func file_toold_v1_call_proto_rawDescGZIP() []byte {
 	return file_toold_v1_call_proto_rawDescData
 }
 
-var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_toold_v1_call_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_toold_v1_call_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_toold_v1_call_proto_goTypes = []any{
 	(CallStatus)(0),               // 0: toold.v1.CallStatus
 	(Executed)(0),                 // 1: toold.v1.Executed
@@ -2543,97 +2812,107 @@ var file_toold_v1_call_proto_goTypes = []any{
 	(RunMode)(0),                  // 3: toold.v1.RunMode
 	(RunState)(0),                 // 4: toold.v1.RunState
 	(VerdictAction)(0),            // 5: toold.v1.VerdictAction
-	(*CallSpec)(nil),              // 6: toold.v1.CallSpec
-	(*Run)(nil),                   // 7: toold.v1.Run
-	(*FrontendTool)(nil),          // 8: toold.v1.FrontendTool
-	(*Agent)(nil),                 // 9: toold.v1.Agent
-	(*OfferedTools)(nil),          // 10: toold.v1.OfferedTools
-	(*Timeouts)(nil),              // 11: toold.v1.Timeouts
-	(*Verdict)(nil),               // 12: toold.v1.Verdict
-	(*Attempt)(nil),               // 13: toold.v1.Attempt
-	(*Operation)(nil),             // 14: toold.v1.Operation
-	(*CancelRequest)(nil),         // 15: toold.v1.CancelRequest
-	(*Purge)(nil),                 // 16: toold.v1.Purge
-	(*Call)(nil),                  // 17: toold.v1.Call
-	(*RunSummary)(nil),            // 18: toold.v1.RunSummary
-	(*ChildRun)(nil),              // 19: toold.v1.ChildRun
-	(*WaitingCall)(nil),           // 20: toold.v1.WaitingCall
-	(*ThreadSummary)(nil),         // 21: toold.v1.ThreadSummary
-	(*CallCounts)(nil),            // 22: toold.v1.CallCounts
-	nil,                           // 23: toold.v1.Run.LabelsEntry
-	nil,                           // 24: toold.v1.RunSummary.LabelsEntry
-	nil,                           // 25: toold.v1.ThreadSummary.LabelsEntry
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
-	(*ToolResult)(nil),            // 28: toold.v1.ToolResult
-	(*Principal)(nil),             // 29: toold.v1.Principal
-	(*Assessment)(nil),            // 30: toold.v1.Assessment
-	(*Description)(nil),           // 31: toold.v1.Description
-	(*Suspension)(nil),            // 32: toold.v1.Suspension
-	(*Decision)(nil),              // 33: toold.v1.Decision
-	(*Isolation)(nil),             // 34: toold.v1.Isolation
-	(*Approvers)(nil),             // 35: toold.v1.Approvers
+	(HookKind)(0),                 // 6: toold.v1.HookKind
+	(AttemptEnd)(0),               // 7: toold.v1.AttemptEnd
+	(*CallSpec)(nil),              // 8: toold.v1.CallSpec
+	(*Run)(nil),                   // 9: toold.v1.Run
+	(*FrontendTool)(nil),          // 10: toold.v1.FrontendTool
+	(*Agent)(nil),                 // 11: toold.v1.Agent
+	(*OfferedTools)(nil),          // 12: toold.v1.OfferedTools
+	(*Timeouts)(nil),              // 13: toold.v1.Timeouts
+	(*Verdict)(nil),               // 14: toold.v1.Verdict
+	(*HookRun)(nil),               // 15: toold.v1.HookRun
+	(*Attempt)(nil),               // 16: toold.v1.Attempt
+	(*Operation)(nil),             // 17: toold.v1.Operation
+	(*CancelRequest)(nil),         // 18: toold.v1.CancelRequest
+	(*Purge)(nil),                 // 19: toold.v1.Purge
+	(*Call)(nil),                  // 20: toold.v1.Call
+	(*RunSummary)(nil),            // 21: toold.v1.RunSummary
+	(*ChildRun)(nil),              // 22: toold.v1.ChildRun
+	(*WaitingCall)(nil),           // 23: toold.v1.WaitingCall
+	(*ThreadSummary)(nil),         // 24: toold.v1.ThreadSummary
+	(*CallCounts)(nil),            // 25: toold.v1.CallCounts
+	nil,                           // 26: toold.v1.Run.LabelsEntry
+	nil,                           // 27: toold.v1.RunSummary.LabelsEntry
+	nil,                           // 28: toold.v1.ThreadSummary.LabelsEntry
+	(*durationpb.Duration)(nil),   // 29: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(*ToolResult)(nil),            // 31: toold.v1.ToolResult
+	(*Principal)(nil),             // 32: toold.v1.Principal
+	(*Assessment)(nil),            // 33: toold.v1.Assessment
+	(*Description)(nil),           // 34: toold.v1.Description
+	(*Suspension)(nil),            // 35: toold.v1.Suspension
+	(*Decision)(nil),              // 36: toold.v1.Decision
+	(*Isolation)(nil),             // 37: toold.v1.Isolation
+	(*Approvers)(nil),             // 38: toold.v1.Approvers
 }
 var file_toold_v1_call_proto_depIdxs = []int32{
-	7,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
-	11, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
-	26, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
-	9,  // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
+	9,  // 0: toold.v1.CallSpec.run:type_name -> toold.v1.Run
+	13, // 1: toold.v1.CallSpec.timeouts:type_name -> toold.v1.Timeouts
+	29, // 2: toold.v1.CallSpec.linger:type_name -> google.protobuf.Duration
+	11, // 3: toold.v1.Run.agent:type_name -> toold.v1.Agent
 	3,  // 4: toold.v1.Run.mode:type_name -> toold.v1.RunMode
-	23, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
-	8,  // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
-	10, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
-	26, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
-	26, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
+	26, // 5: toold.v1.Run.labels:type_name -> toold.v1.Run.LabelsEntry
+	10, // 6: toold.v1.Run.frontend_tools:type_name -> toold.v1.FrontendTool
+	12, // 7: toold.v1.Agent.tools:type_name -> toold.v1.OfferedTools
+	29, // 8: toold.v1.Timeouts.queue:type_name -> google.protobuf.Duration
+	29, // 9: toold.v1.Timeouts.attempt:type_name -> google.protobuf.Duration
 	5,  // 10: toold.v1.Verdict.action:type_name -> toold.v1.VerdictAction
-	27, // 11: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
-	27, // 12: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
-	28, // 13: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
-	14, // 14: toold.v1.Attempt.operation:type_name -> toold.v1.Operation
-	27, // 15: toold.v1.Operation.expires_at:type_name -> google.protobuf.Timestamp
-	29, // 16: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
-	27, // 17: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
-	29, // 18: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
-	27, // 19: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
-	0,  // 20: toold.v1.Call.status:type_name -> toold.v1.CallStatus
-	1,  // 21: toold.v1.Call.executed:type_name -> toold.v1.Executed
-	28, // 22: toold.v1.Call.result:type_name -> toold.v1.ToolResult
-	7,  // 23: toold.v1.Call.run:type_name -> toold.v1.Run
-	30, // 24: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
-	31, // 25: toold.v1.Call.description:type_name -> toold.v1.Description
-	32, // 26: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
-	27, // 27: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
-	27, // 28: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
-	27, // 29: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
-	29, // 30: toold.v1.Call.caller:type_name -> toold.v1.Principal
-	12, // 31: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
-	33, // 32: toold.v1.Call.decisions:type_name -> toold.v1.Decision
-	13, // 33: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
-	34, // 34: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
-	2,  // 35: toold.v1.Call.durability:type_name -> toold.v1.Durability
-	11, // 36: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
-	15, // 37: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
-	16, // 38: toold.v1.Call.purge:type_name -> toold.v1.Purge
-	4,  // 39: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
-	22, // 40: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
-	27, // 41: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
-	27, // 42: toold.v1.RunSummary.created_at:type_name -> google.protobuf.Timestamp
-	27, // 43: toold.v1.RunSummary.last_call_at:type_name -> google.protobuf.Timestamp
-	24, // 44: toold.v1.RunSummary.labels:type_name -> toold.v1.RunSummary.LabelsEntry
-	20, // 45: toold.v1.RunSummary.waits:type_name -> toold.v1.WaitingCall
-	19, // 46: toold.v1.RunSummary.children:type_name -> toold.v1.ChildRun
-	35, // 47: toold.v1.WaitingCall.approvers:type_name -> toold.v1.Approvers
-	27, // 48: toold.v1.WaitingCall.created_at:type_name -> google.protobuf.Timestamp
-	27, // 49: toold.v1.WaitingCall.expires_at:type_name -> google.protobuf.Timestamp
-	27, // 50: toold.v1.ThreadSummary.created_at:type_name -> google.protobuf.Timestamp
-	27, // 51: toold.v1.ThreadSummary.last_call_at:type_name -> google.protobuf.Timestamp
-	25, // 52: toold.v1.ThreadSummary.labels:type_name -> toold.v1.ThreadSummary.LabelsEntry
-	20, // 53: toold.v1.ThreadSummary.waits:type_name -> toold.v1.WaitingCall
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	30, // 11: toold.v1.Verdict.time:type_name -> google.protobuf.Timestamp
+	29, // 12: toold.v1.Verdict.duration:type_name -> google.protobuf.Duration
+	6,  // 13: toold.v1.HookRun.kind:type_name -> toold.v1.HookKind
+	30, // 14: toold.v1.HookRun.time:type_name -> google.protobuf.Timestamp
+	29, // 15: toold.v1.HookRun.duration:type_name -> google.protobuf.Duration
+	30, // 16: toold.v1.Attempt.started_at:type_name -> google.protobuf.Timestamp
+	30, // 17: toold.v1.Attempt.ended_at:type_name -> google.protobuf.Timestamp
+	31, // 18: toold.v1.Attempt.late_result:type_name -> toold.v1.ToolResult
+	17, // 19: toold.v1.Attempt.operation:type_name -> toold.v1.Operation
+	7,  // 20: toold.v1.Attempt.end:type_name -> toold.v1.AttemptEnd
+	30, // 21: toold.v1.Operation.expires_at:type_name -> google.protobuf.Timestamp
+	32, // 22: toold.v1.CancelRequest.requested_by:type_name -> toold.v1.Principal
+	30, // 23: toold.v1.CancelRequest.time:type_name -> google.protobuf.Timestamp
+	32, // 24: toold.v1.Purge.purged_by:type_name -> toold.v1.Principal
+	30, // 25: toold.v1.Purge.time:type_name -> google.protobuf.Timestamp
+	0,  // 26: toold.v1.Call.status:type_name -> toold.v1.CallStatus
+	1,  // 27: toold.v1.Call.executed:type_name -> toold.v1.Executed
+	31, // 28: toold.v1.Call.result:type_name -> toold.v1.ToolResult
+	9,  // 29: toold.v1.Call.run:type_name -> toold.v1.Run
+	33, // 30: toold.v1.Call.assessment:type_name -> toold.v1.Assessment
+	34, // 31: toold.v1.Call.description:type_name -> toold.v1.Description
+	35, // 32: toold.v1.Call.suspension:type_name -> toold.v1.Suspension
+	30, // 33: toold.v1.Call.created_at:type_name -> google.protobuf.Timestamp
+	30, // 34: toold.v1.Call.ended_at:type_name -> google.protobuf.Timestamp
+	30, // 35: toold.v1.Call.started_at:type_name -> google.protobuf.Timestamp
+	32, // 36: toold.v1.Call.caller:type_name -> toold.v1.Principal
+	14, // 37: toold.v1.Call.verdicts:type_name -> toold.v1.Verdict
+	36, // 38: toold.v1.Call.decisions:type_name -> toold.v1.Decision
+	16, // 39: toold.v1.Call.attempts:type_name -> toold.v1.Attempt
+	37, // 40: toold.v1.Call.isolation:type_name -> toold.v1.Isolation
+	2,  // 41: toold.v1.Call.durability:type_name -> toold.v1.Durability
+	13, // 42: toold.v1.Call.timeouts:type_name -> toold.v1.Timeouts
+	18, // 43: toold.v1.Call.cancel_request:type_name -> toold.v1.CancelRequest
+	19, // 44: toold.v1.Call.purge:type_name -> toold.v1.Purge
+	15, // 45: toold.v1.Call.hook_runs:type_name -> toold.v1.HookRun
+	4,  // 46: toold.v1.RunSummary.state:type_name -> toold.v1.RunState
+	25, // 47: toold.v1.RunSummary.calls:type_name -> toold.v1.CallCounts
+	30, // 48: toold.v1.RunSummary.changed_at:type_name -> google.protobuf.Timestamp
+	30, // 49: toold.v1.RunSummary.created_at:type_name -> google.protobuf.Timestamp
+	30, // 50: toold.v1.RunSummary.last_call_at:type_name -> google.protobuf.Timestamp
+	27, // 51: toold.v1.RunSummary.labels:type_name -> toold.v1.RunSummary.LabelsEntry
+	23, // 52: toold.v1.RunSummary.waits:type_name -> toold.v1.WaitingCall
+	22, // 53: toold.v1.RunSummary.children:type_name -> toold.v1.ChildRun
+	38, // 54: toold.v1.WaitingCall.approvers:type_name -> toold.v1.Approvers
+	30, // 55: toold.v1.WaitingCall.created_at:type_name -> google.protobuf.Timestamp
+	30, // 56: toold.v1.WaitingCall.expires_at:type_name -> google.protobuf.Timestamp
+	30, // 57: toold.v1.ThreadSummary.created_at:type_name -> google.protobuf.Timestamp
+	30, // 58: toold.v1.ThreadSummary.last_call_at:type_name -> google.protobuf.Timestamp
+	28, // 59: toold.v1.ThreadSummary.labels:type_name -> toold.v1.ThreadSummary.LabelsEntry
+	23, // 60: toold.v1.ThreadSummary.waits:type_name -> toold.v1.WaitingCall
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_call_proto_init() }
@@ -2651,8 +2930,8 @@ func file_toold_v1_call_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_call_proto_rawDesc), len(file_toold_v1_call_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   20,
+			NumEnums:      8,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -323,6 +323,74 @@ func (ClosingReason) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
+// QueueReason is what a queued call waits for.
+type QueueReason int32
+
+const (
+	QueueReason_QUEUE_REASON_UNSPECIFIED QueueReason = 0
+	// Earlier calls of its thread that must not run beside it.
+	QueueReason_QUEUE_REASON_THREAD QueueReason = 1
+	// The daemon runs as many calls as it may.
+	QueueReason_QUEUE_REASON_DAEMON QueueReason = 2
+	// The namespace runs as many calls as it may.
+	QueueReason_QUEUE_REASON_NAMESPACE QueueReason = 3
+	// The caller runs as many calls as it may.
+	QueueReason_QUEUE_REASON_PRINCIPAL QueueReason = 4
+	// As many calls of the tool run as may.
+	QueueReason_QUEUE_REASON_TOOL QueueReason = 5
+	// The daemon started after an unclean stop, and waits until no process of the earlier one can be alive.
+	QueueReason_QUEUE_REASON_HOLD QueueReason = 6
+)
+
+// Enum value maps for QueueReason.
+var (
+	QueueReason_name = map[int32]string{
+		0: "QUEUE_REASON_UNSPECIFIED",
+		1: "QUEUE_REASON_THREAD",
+		2: "QUEUE_REASON_DAEMON",
+		3: "QUEUE_REASON_NAMESPACE",
+		4: "QUEUE_REASON_PRINCIPAL",
+		5: "QUEUE_REASON_TOOL",
+		6: "QUEUE_REASON_HOLD",
+	}
+	QueueReason_value = map[string]int32{
+		"QUEUE_REASON_UNSPECIFIED": 0,
+		"QUEUE_REASON_THREAD":      1,
+		"QUEUE_REASON_DAEMON":      2,
+		"QUEUE_REASON_NAMESPACE":   3,
+		"QUEUE_REASON_PRINCIPAL":   4,
+		"QUEUE_REASON_TOOL":        5,
+		"QUEUE_REASON_HOLD":        6,
+	}
+)
+
+func (x QueueReason) Enum() *QueueReason {
+	p := new(QueueReason)
+	*p = x
+	return p
+}
+
+func (x QueueReason) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (QueueReason) Descriptor() protoreflect.EnumDescriptor {
+	return file_toold_v1_event_proto_enumTypes[5].Descriptor()
+}
+
+func (QueueReason) Type() protoreflect.EnumType {
+	return &file_toold_v1_event_proto_enumTypes[5]
+}
+
+func (x QueueReason) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use QueueReason.Descriptor instead.
+func (QueueReason) EnumDescriptor() ([]byte, []int) {
+	return file_toold_v1_event_proto_rawDescGZIP(), []int{5}
+}
+
 // CallEvent is an entry of a call's log. Sequences start at 1, without gaps or repetitions. Every watcher sees the same event under the
 // same number. The terminal event, `finished`, is the last one.
 //
@@ -824,9 +892,17 @@ func (x *CallAccepted) GetBatchPosition() int32 {
 	return 0
 }
 
-// CallQueued says that the call waits for a slot, or for its turn in its thread, at most Timeouts.queue.
+// CallQueued says that the call waits for a slot, or for its turn in its thread, at most Timeouts.queue. A call that waits for both reports
+// only the first wait.
 type CallQueued struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the call waits for. Unspecified in events of earlier versions.
+	Reason QueueReason `protobuf:"varint,1,opt,name=reason,proto3,enum=toold.v1.QueueReason" json:"reason,omitempty"`
+	// The number of calls of the namespace that wait for the same, and began before this call. Slots go to namespaces and principals in turn, so a call may get
+	// one before calls that began earlier.
+	Ahead int32 `protobuf:"varint,2,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// With a limit of slots: how many calls may run at once.
+	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -859,6 +935,27 @@ func (x *CallQueued) ProtoReflect() protoreflect.Message {
 // Deprecated: Use CallQueued.ProtoReflect.Descriptor instead.
 func (*CallQueued) Descriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CallQueued) GetReason() QueueReason {
+	if x != nil {
+		return x.Reason
+	}
+	return QueueReason_QUEUE_REASON_UNSPECIFIED
+}
+
+func (x *CallQueued) GetAhead() int32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *CallQueued) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
 }
 
 // AttemptStarted says that the tool starts now. Unless the call is read-only, the journal has stored the intent.
@@ -2294,9 +2391,12 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"assessment\x12\x19\n" +
 	"\bbatch_id\x18\t \x01(\tR\abatchId\x12%\n" +
 	"\x0ebatch_position\x18\n" +
-	" \x01(\x05R\rbatchPosition\"\f\n" +
+	" \x01(\x05R\rbatchPosition\"g\n" +
 	"\n" +
-	"CallQueued\"*\n" +
+	"CallQueued\x12-\n" +
+	"\x06reason\x18\x01 \x01(\x0e2\x15.toold.v1.QueueReasonR\x06reason\x12\x14\n" +
+	"\x05ahead\x18\x02 \x01(\x05R\x05ahead\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x05R\x05limit\"*\n" +
 	"\x0eAttemptStarted\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x05R\aattempt\"=\n" +
 	"\rStatusChanged\x12,\n" +
@@ -2415,7 +2515,15 @@ const file_toold_v1_event_proto_rawDesc = "" +
 	"\rClosingReason\x12\x1e\n" +
 	"\x1aCLOSING_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17CLOSING_REASON_DEADLINE\x10\x01\x12\x18\n" +
-	"\x14CLOSING_REASON_DRAIN\x10\x02B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
+	"\x14CLOSING_REASON_DRAIN\x10\x02*\xc3\x01\n" +
+	"\vQueueReason\x12\x1c\n" +
+	"\x18QUEUE_REASON_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13QUEUE_REASON_THREAD\x10\x01\x12\x17\n" +
+	"\x13QUEUE_REASON_DAEMON\x10\x02\x12\x1a\n" +
+	"\x16QUEUE_REASON_NAMESPACE\x10\x03\x12\x1a\n" +
+	"\x16QUEUE_REASON_PRINCIPAL\x10\x04\x12\x15\n" +
+	"\x11QUEUE_REASON_TOOL\x10\x05\x12\x15\n" +
+	"\x11QUEUE_REASON_HOLD\x10\x06B3Z1github.com/toold-dev/toold/proto/toold/v1;tooldv1b\x06proto3"
 
 var (
 	file_toold_v1_event_proto_rawDescOnce sync.Once
@@ -2429,7 +2537,7 @@ func file_toold_v1_event_proto_rawDescGZIP() []byte {
 	return file_toold_v1_event_proto_rawDescData
 }
 
-var file_toold_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_toold_v1_event_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_toold_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_toold_v1_event_proto_goTypes = []any{
 	(ProgressStatus)(0),           // 0: toold.v1.ProgressStatus
@@ -2437,104 +2545,106 @@ var file_toold_v1_event_proto_goTypes = []any{
 	(StateConflictReason)(0),      // 2: toold.v1.StateConflictReason
 	(GapReason)(0),                // 3: toold.v1.GapReason
 	(ClosingReason)(0),            // 4: toold.v1.ClosingReason
-	(*CallEvent)(nil),             // 5: toold.v1.CallEvent
-	(*CallAccepted)(nil),          // 6: toold.v1.CallAccepted
-	(*CallQueued)(nil),            // 7: toold.v1.CallQueued
-	(*AttemptStarted)(nil),        // 8: toold.v1.AttemptStarted
-	(*StatusChanged)(nil),         // 9: toold.v1.StatusChanged
-	(*GateDecided)(nil),           // 10: toold.v1.GateDecided
-	(*Progress)(nil),              // 11: toold.v1.Progress
-	(*ActivitySnapshot)(nil),      // 12: toold.v1.ActivitySnapshot
-	(*ActivityDelta)(nil),         // 13: toold.v1.ActivityDelta
-	(*Output)(nil),                // 14: toold.v1.Output
-	(*CallSuspended)(nil),         // 15: toold.v1.CallSuspended
-	(*VoteRecorded)(nil),          // 16: toold.v1.VoteRecorded
-	(*SuspensionClaimed)(nil),     // 17: toold.v1.SuspensionClaimed
-	(*CallResumed)(nil),           // 18: toold.v1.CallResumed
-	(*CancelRequested)(nil),       // 19: toold.v1.CancelRequested
-	(*DocumentChanged)(nil),       // 20: toold.v1.DocumentChanged
-	(*StateConflict)(nil),         // 21: toold.v1.StateConflict
-	(*CallFinished)(nil),          // 22: toold.v1.CallFinished
-	(*Frame)(nil),                 // 23: toold.v1.Frame
-	(*Heartbeat)(nil),             // 24: toold.v1.Heartbeat
-	(*Gap)(nil),                   // 25: toold.v1.Gap
-	(*CaughtUp)(nil),              // 26: toold.v1.CaughtUp
-	(*Lagged)(nil),                // 27: toold.v1.Lagged
-	(*Closing)(nil),               // 28: toold.v1.Closing
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(Durability)(0),               // 30: toold.v1.Durability
-	(*Description)(nil),           // 31: toold.v1.Description
-	(*Assessment)(nil),            // 32: toold.v1.Assessment
-	(CallStatus)(0),               // 33: toold.v1.CallStatus
-	(*Verdict)(nil),               // 34: toold.v1.Verdict
-	(*Suspension)(nil),            // 35: toold.v1.Suspension
-	(*Vote)(nil),                  // 36: toold.v1.Vote
-	(*Claim)(nil),                 // 37: toold.v1.Claim
-	(*Decision)(nil),              // 38: toold.v1.Decision
-	(*CancelRequest)(nil),         // 39: toold.v1.CancelRequest
-	(Executed)(0),                 // 40: toold.v1.Executed
-	(*ToolResult)(nil),            // 41: toold.v1.ToolResult
-	(*Call)(nil),                  // 42: toold.v1.Call
-	(*BatchFinished)(nil),         // 43: toold.v1.BatchFinished
-	(*TurnStarted)(nil),           // 44: toold.v1.TurnStarted
-	(*TurnMessage)(nil),           // 45: toold.v1.TurnMessage
-	(*TurnFinished)(nil),          // 46: toold.v1.TurnFinished
+	(QueueReason)(0),              // 5: toold.v1.QueueReason
+	(*CallEvent)(nil),             // 6: toold.v1.CallEvent
+	(*CallAccepted)(nil),          // 7: toold.v1.CallAccepted
+	(*CallQueued)(nil),            // 8: toold.v1.CallQueued
+	(*AttemptStarted)(nil),        // 9: toold.v1.AttemptStarted
+	(*StatusChanged)(nil),         // 10: toold.v1.StatusChanged
+	(*GateDecided)(nil),           // 11: toold.v1.GateDecided
+	(*Progress)(nil),              // 12: toold.v1.Progress
+	(*ActivitySnapshot)(nil),      // 13: toold.v1.ActivitySnapshot
+	(*ActivityDelta)(nil),         // 14: toold.v1.ActivityDelta
+	(*Output)(nil),                // 15: toold.v1.Output
+	(*CallSuspended)(nil),         // 16: toold.v1.CallSuspended
+	(*VoteRecorded)(nil),          // 17: toold.v1.VoteRecorded
+	(*SuspensionClaimed)(nil),     // 18: toold.v1.SuspensionClaimed
+	(*CallResumed)(nil),           // 19: toold.v1.CallResumed
+	(*CancelRequested)(nil),       // 20: toold.v1.CancelRequested
+	(*DocumentChanged)(nil),       // 21: toold.v1.DocumentChanged
+	(*StateConflict)(nil),         // 22: toold.v1.StateConflict
+	(*CallFinished)(nil),          // 23: toold.v1.CallFinished
+	(*Frame)(nil),                 // 24: toold.v1.Frame
+	(*Heartbeat)(nil),             // 25: toold.v1.Heartbeat
+	(*Gap)(nil),                   // 26: toold.v1.Gap
+	(*CaughtUp)(nil),              // 27: toold.v1.CaughtUp
+	(*Lagged)(nil),                // 28: toold.v1.Lagged
+	(*Closing)(nil),               // 29: toold.v1.Closing
+	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
+	(Durability)(0),               // 31: toold.v1.Durability
+	(*Description)(nil),           // 32: toold.v1.Description
+	(*Assessment)(nil),            // 33: toold.v1.Assessment
+	(CallStatus)(0),               // 34: toold.v1.CallStatus
+	(*Verdict)(nil),               // 35: toold.v1.Verdict
+	(*Suspension)(nil),            // 36: toold.v1.Suspension
+	(*Vote)(nil),                  // 37: toold.v1.Vote
+	(*Claim)(nil),                 // 38: toold.v1.Claim
+	(*Decision)(nil),              // 39: toold.v1.Decision
+	(*CancelRequest)(nil),         // 40: toold.v1.CancelRequest
+	(Executed)(0),                 // 41: toold.v1.Executed
+	(*ToolResult)(nil),            // 42: toold.v1.ToolResult
+	(*Call)(nil),                  // 43: toold.v1.Call
+	(*BatchFinished)(nil),         // 44: toold.v1.BatchFinished
+	(*TurnStarted)(nil),           // 45: toold.v1.TurnStarted
+	(*TurnMessage)(nil),           // 46: toold.v1.TurnMessage
+	(*TurnFinished)(nil),          // 47: toold.v1.TurnFinished
 }
 var file_toold_v1_event_proto_depIdxs = []int32{
-	29, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
-	6,  // 1: toold.v1.CallEvent.accepted:type_name -> toold.v1.CallAccepted
-	8,  // 2: toold.v1.CallEvent.attempt_started:type_name -> toold.v1.AttemptStarted
-	11, // 3: toold.v1.CallEvent.progress:type_name -> toold.v1.Progress
-	14, // 4: toold.v1.CallEvent.output:type_name -> toold.v1.Output
-	22, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
-	15, // 6: toold.v1.CallEvent.suspended:type_name -> toold.v1.CallSuspended
-	18, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
-	12, // 8: toold.v1.CallEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
-	13, // 9: toold.v1.CallEvent.activity_delta:type_name -> toold.v1.ActivityDelta
-	7,  // 10: toold.v1.CallEvent.queued:type_name -> toold.v1.CallQueued
-	10, // 11: toold.v1.CallEvent.gate_decided:type_name -> toold.v1.GateDecided
-	9,  // 12: toold.v1.CallEvent.status_changed:type_name -> toold.v1.StatusChanged
-	19, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
-	16, // 14: toold.v1.CallEvent.vote_recorded:type_name -> toold.v1.VoteRecorded
-	20, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
-	21, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
-	17, // 17: toold.v1.CallEvent.claimed:type_name -> toold.v1.SuspensionClaimed
-	30, // 18: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
-	31, // 19: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
-	32, // 20: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
-	33, // 21: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
-	34, // 22: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
-	0,  // 23: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
-	35, // 24: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
-	36, // 25: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
-	37, // 26: toold.v1.SuspensionClaimed.claim:type_name -> toold.v1.Claim
-	38, // 27: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
-	39, // 28: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
-	1,  // 29: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
-	1,  // 30: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
-	2,  // 31: toold.v1.StateConflict.reason:type_name -> toold.v1.StateConflictReason
-	33, // 32: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
-	40, // 33: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
-	41, // 34: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
-	5,  // 35: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
-	42, // 36: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
-	24, // 37: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
-	25, // 38: toold.v1.Frame.gap:type_name -> toold.v1.Gap
-	26, // 39: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
-	27, // 40: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
-	28, // 41: toold.v1.Frame.closing:type_name -> toold.v1.Closing
-	43, // 42: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
-	44, // 43: toold.v1.Frame.turn_started:type_name -> toold.v1.TurnStarted
-	45, // 44: toold.v1.Frame.turn_message:type_name -> toold.v1.TurnMessage
-	46, // 45: toold.v1.Frame.turn_finished:type_name -> toold.v1.TurnFinished
-	29, // 46: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
-	3,  // 47: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
-	4,  // 48: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
-	49, // [49:49] is the sub-list for method output_type
-	49, // [49:49] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	30, // 0: toold.v1.CallEvent.time:type_name -> google.protobuf.Timestamp
+	7,  // 1: toold.v1.CallEvent.accepted:type_name -> toold.v1.CallAccepted
+	9,  // 2: toold.v1.CallEvent.attempt_started:type_name -> toold.v1.AttemptStarted
+	12, // 3: toold.v1.CallEvent.progress:type_name -> toold.v1.Progress
+	15, // 4: toold.v1.CallEvent.output:type_name -> toold.v1.Output
+	23, // 5: toold.v1.CallEvent.finished:type_name -> toold.v1.CallFinished
+	16, // 6: toold.v1.CallEvent.suspended:type_name -> toold.v1.CallSuspended
+	19, // 7: toold.v1.CallEvent.resumed:type_name -> toold.v1.CallResumed
+	13, // 8: toold.v1.CallEvent.activity_snapshot:type_name -> toold.v1.ActivitySnapshot
+	14, // 9: toold.v1.CallEvent.activity_delta:type_name -> toold.v1.ActivityDelta
+	8,  // 10: toold.v1.CallEvent.queued:type_name -> toold.v1.CallQueued
+	11, // 11: toold.v1.CallEvent.gate_decided:type_name -> toold.v1.GateDecided
+	10, // 12: toold.v1.CallEvent.status_changed:type_name -> toold.v1.StatusChanged
+	20, // 13: toold.v1.CallEvent.cancel_requested:type_name -> toold.v1.CancelRequested
+	17, // 14: toold.v1.CallEvent.vote_recorded:type_name -> toold.v1.VoteRecorded
+	21, // 15: toold.v1.CallEvent.document_changed:type_name -> toold.v1.DocumentChanged
+	22, // 16: toold.v1.CallEvent.state_conflict:type_name -> toold.v1.StateConflict
+	18, // 17: toold.v1.CallEvent.claimed:type_name -> toold.v1.SuspensionClaimed
+	31, // 18: toold.v1.CallAccepted.durability:type_name -> toold.v1.Durability
+	32, // 19: toold.v1.CallAccepted.description:type_name -> toold.v1.Description
+	33, // 20: toold.v1.CallAccepted.assessment:type_name -> toold.v1.Assessment
+	5,  // 21: toold.v1.CallQueued.reason:type_name -> toold.v1.QueueReason
+	34, // 22: toold.v1.StatusChanged.status:type_name -> toold.v1.CallStatus
+	35, // 23: toold.v1.GateDecided.verdict:type_name -> toold.v1.Verdict
+	0,  // 24: toold.v1.Progress.status:type_name -> toold.v1.ProgressStatus
+	36, // 25: toold.v1.CallSuspended.suspension:type_name -> toold.v1.Suspension
+	37, // 26: toold.v1.VoteRecorded.vote:type_name -> toold.v1.Vote
+	38, // 27: toold.v1.SuspensionClaimed.claim:type_name -> toold.v1.Claim
+	39, // 28: toold.v1.CallResumed.decision:type_name -> toold.v1.Decision
+	40, // 29: toold.v1.CancelRequested.request:type_name -> toold.v1.CancelRequest
+	1,  // 30: toold.v1.DocumentChanged.scope:type_name -> toold.v1.DocumentScope
+	1,  // 31: toold.v1.StateConflict.scope:type_name -> toold.v1.DocumentScope
+	2,  // 32: toold.v1.StateConflict.reason:type_name -> toold.v1.StateConflictReason
+	34, // 33: toold.v1.CallFinished.status:type_name -> toold.v1.CallStatus
+	41, // 34: toold.v1.CallFinished.executed:type_name -> toold.v1.Executed
+	42, // 35: toold.v1.CallFinished.result:type_name -> toold.v1.ToolResult
+	6,  // 36: toold.v1.Frame.events:type_name -> toold.v1.CallEvent
+	43, // 37: toold.v1.Frame.snapshot:type_name -> toold.v1.Call
+	25, // 38: toold.v1.Frame.heartbeat:type_name -> toold.v1.Heartbeat
+	26, // 39: toold.v1.Frame.gap:type_name -> toold.v1.Gap
+	27, // 40: toold.v1.Frame.caught_up:type_name -> toold.v1.CaughtUp
+	28, // 41: toold.v1.Frame.lagged:type_name -> toold.v1.Lagged
+	29, // 42: toold.v1.Frame.closing:type_name -> toold.v1.Closing
+	44, // 43: toold.v1.Frame.batch_finished:type_name -> toold.v1.BatchFinished
+	45, // 44: toold.v1.Frame.turn_started:type_name -> toold.v1.TurnStarted
+	46, // 45: toold.v1.Frame.turn_message:type_name -> toold.v1.TurnMessage
+	47, // 46: toold.v1.Frame.turn_finished:type_name -> toold.v1.TurnFinished
+	30, // 47: toold.v1.Heartbeat.time:type_name -> google.protobuf.Timestamp
+	3,  // 48: toold.v1.Gap.reason:type_name -> toold.v1.GapReason
+	4,  // 49: toold.v1.Closing.reason:type_name -> toold.v1.ClosingReason
+	50, // [50:50] is the sub-list for method output_type
+	50, // [50:50] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_event_proto_init() }
@@ -2585,7 +2695,7 @@ func file_toold_v1_event_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_event_proto_rawDesc), len(file_toold_v1_event_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
