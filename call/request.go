@@ -69,6 +69,7 @@ type Preview struct {
 	Valid       bool
 	Error       *tool.Error // why the call is not valid
 	Effective   string
+	Tool        string // the id of the tool
 	ToolDigest  string
 	Assessment  tool.Effects
 	Description tool.Description
@@ -77,6 +78,7 @@ type Preview struct {
 	Outcome   string
 	Reason    string
 	Isolation Isolation
+	Digest    string // of a preview of a decision: what it applies to
 }
 
 // An Input is input that a client sends to the terminal of a running call. The fields take effect in their order.

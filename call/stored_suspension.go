@@ -143,6 +143,14 @@ func descriptionFields(w *wire, d *tool.Description) {
 	texts(w, 5, &d.Notes)
 	text(w, 6, &d.Basis)
 	flag(w, 7, &d.Degraded)
+	list(w, 8, &d.Command, commandPartFields)
+}
+
+func commandPartFields(w *wire, p *tool.CommandPart) {
+	text(w, 1, &p.Text)
+	text(w, 2, &p.Safety)
+	text(w, 3, &p.Reason)
+	flag(w, 4, &p.Unknown)
 }
 
 func locationFields(w *wire, l *tool.Location) {

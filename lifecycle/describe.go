@@ -5,6 +5,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/hook"
+	"github.com/toold-dev/toold/lifecycle/decision"
 	"github.com/toold-dev/toold/lifecycle/gating"
 	"github.com/toold-dev/toold/lifecycle/outcome"
 	"github.com/toold-dev/toold/lifecycle/view"
@@ -33,7 +34,42 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	l.c = c
 	pipe := newPipeline(l)
 	pipe.def, pipe.arguments = def, call.Parse(spec.Arguments)
-	out := &call.Preview{ToolDigest: def.Digest, Isolation: e.catalog.IsolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
+	return preview(ctx, p, pipe), nil
+}
+
+// DescribeEdit returns a preview of a suspended call as it would be if the principal approved it with these arguments. The refusals are those
+// of [Engine.Resume].
+func (e *Engine) DescribeEdit(ctx context.Context, p tool.Principal, suspensionID, arguments string) (*call.Preview, error) {
+	l, err := e.decisions.acquire(ctx, p.Namespace, &call.ResumeRequest{SuspensionID: suspensionID})
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	c := *l.record()
+	round, err := decision.Find(&c, p, suspensionID)
+	if err != nil {
+		return nil, err
+	}
+	edit := tool.Decision{Action: tool.Resume, Arguments: arguments, ExpectedDigest: round.Suspension.Digest}
+	a, err := e.decisions.check.Check(&c, round, p, &call.ResumeRequest{SuspensionID: suspensionID, Decision: edit})
+	if err != nil {
+		return nil, err
+	}
+	a.Apply(&c)
+	l = newActiveCall(e, c.Key()) // a copy, in which the decision is made
+	l.c = &c
+	pipe := newPipeline(l)
+	pipe.def, _ = e.catalog.Lookup(&c) // It exists: the arguments were checked with it.
+	pipe.arguments = call.Parse(arguments)
+	out := preview(ctx, p, pipe)
+	out.Digest = a.Decision.AppliesTo
+	return out, nil
+}
+
+// preview runs the stages of a call up to its gates. Nothing is stored.
+func preview(ctx context.Context, p tool.Principal, pipe *pipeline) *call.Preview {
+	e, c, def := pipe.l.e, pipe.l.c, pipe.def
+	out := &call.Preview{Tool: def.Descriptor.ID, ToolDigest: def.Digest, Isolation: e.catalog.IsolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}
 	end := pipe.check(ctx, stageRewrite)
 	for _, step := range []func(context.Context) outcome.Conclusion{pipe.rewrite, pipe.assess, pipe.secrets} {
 		if end == nil {
@@ -45,7 +81,7 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 		if pipe.hooks.Scrubs {
 			out.Error = pipe.scrubber().Error(out.Error)
 		}
-		return out, nil
+		return out
 	}
 	a := askGates(ctx, pipe)
 	out.Valid, out.Effective = true, pipe.basis.Arguments.Text()
@@ -57,5 +93,5 @@ func (e *Engine) Describe(ctx context.Context, p tool.Principal, spec call.Spec)
 	if out.Outcome != string(hook.KindAllow) && !(out.Outcome == string(hook.KindSuspend) && view.SeesTicket(p, c, e.cfg.Approvers.Of(c.Namespace, a.Verdict.Ticket().Approvers))) {
 		out.Description, out.Assessment.Resources = view.Bare(out.Description), nil
 	}
-	return out, nil
+	return out
 }

@@ -111,7 +111,7 @@ func (d doubt) undecided(ctx context.Context) settlement {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
-	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
+	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title, p.same() && d.canReconcile(), p.call(nil).IdempotencyKey()), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	s, err := suspension(p, out)
 	if err != nil {
 		return p.finish(ctx, outcome.InDoubt())

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/memory"
@@ -168,6 +169,41 @@ func ticketBefore(w *world, c *call.Call, who tool.Principal, what string) {
 	case "tool changed":
 		w.tools.put((&probe{}).toolAs(tool.Descriptor{ID: "t", Description: "other"}))
 	}
+}
+
+// TestDescribeEdit checks that a preview of an edit says what happens to the approval with these arguments, and changes nothing.
+func TestDescribeEdit(t *testing.T) {
+	blocks := gate(func(in *hook.Input) (hook.Verdict, error) {
+		if in.Arguments.Text() == `{"x":3}` {
+			return hook.Block("not three"), nil
+		}
+		return hook.Allow(), nil
+	})
+	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{Approvers: &tool.Approvers{DistinctFromCaller: true}})), namedGate("three", blocks)), func(t *testing.T, w *world) {
+		c := suspended(t, w, "", "run-1")
+		s := c.Open()
+		for arguments, want := range map[string]string{`{"x": 2}`: "ALLOW", `{"x":3}`: "BLOCK"} {
+			v, err := w.e.DescribeEdit(t.Context(), bob, s.ID, arguments)
+			if err != nil || !v.Valid || v.Outcome != want || !v.Verdicts[0].Answered || v.Digest == s.Digest {
+				t.Errorf("%s would be %+v, %v, want %s", arguments, v, err, want)
+			}
+		}
+		_, err := w.e.DescribeEdit(t.Context(), alice, s.ID, `{"x":2}`)
+		wantRefusal(t, err, call.PermissionDenied, "NOT_AN_APPROVER")
+		_, err = w.e.DescribeEdit(t.Context(), tool.Principal{Namespace: "other", Subject: "bob", Roles: []string{"approver"}}, s.ID, `{"x":2}`)
+		wantRefusal(t, err, call.NotFound, "SUSPENSION_NOT_FOUND")
+		v, err := w.e.DescribeEdit(t.Context(), bob, s.ID, `{"x":2}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after := w.stored(c.ID); after.Status != call.Suspended || after.Revision != c.Revision {
+			t.Errorf("the preview changed the call: %s, revision %d, then %d", after.Status, c.Revision, after.Revision)
+		}
+		done, err := w.resume(bob, c, tool.Decision{Action: tool.Resume, Arguments: `{"x":2}`})
+		if err != nil || done.Status != call.Succeeded || done.LastRound().Decision.AppliesTo != v.Digest {
+			t.Errorf("the call is %+v, %v; its approval does not apply to digest %s", done, err, v.Digest)
+		}
+	})
 }
 
 // damagedRecords contains no call that can be read.

@@ -129,6 +129,16 @@ type Description struct {
 	// this value as [ResumeInput.Basis]. The tool can then refuse the change when the state is no longer the same.
 	Basis    string `json:"basis,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"` // set by the engine when Describe failed
+	// Command contains the parts of a shell command, in the order of its text. Preview contains the text itself.
+	Command []CommandPart `json:"command,omitempty"`
+}
+
+// A CommandPart is one action of a shell command.
+type CommandPart struct {
+	Text    string `json:"text"`
+	Safety  Safety `json:"safety,omitempty"` // the worst known effect
+	Reason  string `json:"reason,omitempty"`
+	Unknown bool   `json:"unknown,omitempty"` // what the part runs is known only at run time
 }
 
 // A Location is a file that a call affects. Line counts from 1; 0 means the whole file.

@@ -167,6 +167,9 @@ func FromDescription(d *tool.Description) *tooldv1.Description {
 		Locations: Each(d.Locations, func(l *tool.Location) *tooldv1.Location {
 			return &tooldv1.Location{Path: l.Path, Line: int32(l.Line)}
 		}),
+		Command: Each(d.Command, func(p *tool.CommandPart) *tooldv1.CommandPart {
+			return &tooldv1.CommandPart{Text: p.Text, Safety: fromSafety(p.Safety), Reason: p.Reason, Unknown: p.Unknown}
+		}),
 	}
 }
 

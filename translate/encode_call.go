@@ -124,7 +124,7 @@ func (w *encoder) effects(field protowire.Number, e tool.Effects) {
 }
 
 func (w *encoder) description(field protowire.Number, d *tool.Description) {
-	if len(d.Preview)+len(d.Notes)+len(d.Basis)+len(d.Locations) > 0 {
+	if len(d.Preview)+len(d.Notes)+len(d.Basis)+len(d.Locations)+len(d.Command) > 0 {
 		w.nested(field, FromDescription(d))
 		return
 	}

@@ -202,7 +202,7 @@ func TestRecordsAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 func TestRecordsHaveTheFieldsThatAreWritten(t *testing.T) {
 	t.Parallel()
 	for message, written := range map[proto.Message]int{
-		&tooldv1.Call{}: 38, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 7, &tooldv1.Verdict{}: 8, &tooldv1.Description{}: 7,
+		&tooldv1.Call{}: 38, &tooldv1.Run{}: 11, &tooldv1.Principal{}: 5, &tooldv1.Attempt{}: 7, &tooldv1.Verdict{}: 8, &tooldv1.Description{}: 8,
 		&tooldv1.Assessment{}: 6, &tooldv1.Isolation{}: 3, &tooldv1.ToolResult{}: 13,
 	} {
 		if d := message.ProtoReflect().Descriptor(); d.Fields().Len() != written {

@@ -207,11 +207,13 @@ const (
 	maxPlaces    = 256
 	maxNotes     = 64
 	maxPreviews  = 16
+	maxCommand   = 64
 )
 
 // ToDescription translates a description. Every field is optional.
 func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
-	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews {
+	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews ||
+		len(d.GetCommand()) > maxCommand {
 		return nil, errors.New("the description is too large")
 	}
 	preview, err := ToContent(d.GetPreview())
@@ -224,6 +226,9 @@ func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
 	out := &tool.Description{Kind: tool.Kind(Word(d.GetKind(), "KIND_")), Title: d.GetTitle(), Preview: preview, Notes: d.GetNotes(), Basis: d.GetBasis()}
 	for _, l := range d.GetLocations() {
 		out.Locations = append(out.Locations, tool.Location{Path: l.GetPath(), Line: int(l.GetLine())})
+	}
+	for _, p := range d.GetCommand() {
+		out.Command = append(out.Command, tool.CommandPart{Text: p.GetText(), Safety: tool.Safety(Word(p.GetSafety(), "SAFETY_")), Reason: p.GetReason(), Unknown: p.GetUnknown()})
 	}
 	return out, nil
 }

@@ -132,6 +132,12 @@ func (v View) describe(d *tooldv1.Description, arguments string) string {
 			b.WriteString("\n" + v.content(c))
 		}
 	}
+	for i, p := range d.GetCommand() {
+		if i == 0 {
+			b.WriteString("\n" + v.paint(bold, "Parts") + "\n")
+		}
+		b.WriteString("  " + fold(Line(p.GetText())) + "  " + v.paint(waits, partEffect(p)) + "\n")
+	}
 	for i, n := range d.GetNotes() {
 		if i == 0 {
 			b.WriteString("\n")
@@ -142,6 +148,17 @@ func (v View) describe(d *tooldv1.Description, arguments string) string {
 		b.WriteString(v.paint(waits, "! ") + "The tool could not describe this call.\n")
 	}
 	return b.String()
+}
+
+func partEffect(p *tooldv1.CommandPart) string {
+	text := name(p.GetSafety())
+	if p.GetUnknown() {
+		text += ", not known before it runs"
+	}
+	if p.GetReason() != "" {
+		text += ": " + Line(p.GetReason())
+	}
+	return text
 }
 
 func containsValue(arguments, text string) bool {

@@ -70,4 +70,8 @@ func ReadableDescription(d *tool.Description) {
 	for i := range d.Notes {
 		d.Notes[i] = Readable(d.Notes[i])
 	}
+	for i := range d.Command {
+		p := &d.Command[i]
+		p.Text, p.Reason = Readable(p.Text), Readable(p.Reason)
+	}
 }

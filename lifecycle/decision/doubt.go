@@ -20,9 +20,12 @@ const (
 		`"required":["outcome"],"additionalProperties":false}`
 )
 
-// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it.
-func DoubtTicket(title string) *tool.Ticket {
+// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. asked reports that the tool was asked about the
+// attempt and could not tell; key is the attempt's idempotency key. The parameters contain both, for the person who looks for the effect.
+func DoubtTicket(title string, asked bool, key string) *tool.Ticket {
+	parameters, _ := json.Marshal(map[string]any{"tool_asked": asked, "idempotency_key": key}) // There is no error with these types.
 	return &tool.Ticket{
+		Parameters:     parameters,
 		Action:         gating.ActionDoubt,
 		Message:        "The daemon ended while this ran: " + title + ". Did it happen?",
 		Approvers:      &tool.Approvers{},

@@ -62,6 +62,10 @@ func (p *Scrubber) Description(d tool.Description) tool.Description {
 		for i := range d.Notes {
 			d.Notes[i] = s.Text(d.Notes[i])
 		}
+		d.Command = slices.Clone(d.Command)
+		for i := range d.Command {
+			d.Command[i].Text, d.Command[i].Reason = s.Text(d.Command[i].Text), s.Text(d.Command[i].Reason)
+		}
 		d.Preview = s.Contents(d.Preview)
 	})
 	if !clean {

@@ -126,7 +126,7 @@ func Table() map[string]Rule {
 		tooldv1.CallService_ListCalls_FullMethodName:    {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_CancelCall_FullMethodName:   {Roles: end},
 		tooldv1.CallService_CancelCalls_FullMethodName:  {Roles: end, Limit: quick},
-		tooldv1.CallService_DescribeCall_FullMethodName: {Roles: Caller | Delegate, Reads: true, Limit: quick, Audited: true},
+		tooldv1.CallService_DescribeCall_FullMethodName: {Roles: Approver | Operator | Caller | Delegate, Reads: true, Limit: quick, Audited: true},
 		tooldv1.CallService_ReadArtifact_FullMethodName: {Roles: see, Reads: true, Limit: quick},
 		tooldv1.CallService_SendInput_FullMethodName:    {Roles: Caller | Delegate, Limit: quick},
 		tooldv1.CallService_GetRun_FullMethodName:       {Roles: see, Reads: true, Limit: quick},

@@ -46,7 +46,7 @@ func mayCall() map[string][]string {
 	look := []string{"caller", "delegate", "viewer", "operator"}
 	tenants := []string{"operator", "admin"} // an operator for its own namespace, an admin for all namespaces
 	return map[string][]string{
-		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/ExecuteTurn": start, "/toold.v1.CallService/GetTurn": look, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": start,
+		"/toold.v1.CallService/ExecuteTool": start, "/toold.v1.CallService/ExecuteBatch": start, "/toold.v1.CallService/ExecuteTurn": start, "/toold.v1.CallService/GetTurn": look, "/toold.v1.CallService/CallTool": start, "/toold.v1.CallService/DescribeCall": {"approver", "operator", "caller", "delegate"},
 		"/toold.v1.CallService/ResumeTool":      {"approver", "operator", "caller", "delegate"},
 		"/toold.v1.CallService/ClaimSuspension": {"approver", "operator", "caller", "delegate"}, "/toold.v1.CallService/WhoAmI": everyRole,
 		"/toold.v1.CallService/WatchCalls": see, "/toold.v1.CallService/WatchInbox": see, "/toold.v1.CallService/CountCalls": see, "/toold.v1.CallService/Session": see, "/toold.v1.CallService/GetCall": see, "/toold.v1.CallService/ListCalls": see,

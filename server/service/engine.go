@@ -37,6 +37,7 @@ type Calls interface {
 	Claim(ctx context.Context, p tool.Principal, r call.ClaimRequest) (*call.Claim, error)
 	// Describe returns a preview of what a call would do, without starting it.
 	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
+	DescribeEdit(ctx context.Context, p tool.Principal, suspensionID, arguments string) (*call.Preview, error)
 	Get(ctx context.Context, p tool.Principal, id string) (*call.Call, error)
 	// List returns calls of the principal's namespace.
 	List(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)

@@ -70,8 +70,8 @@ func aboutOf(req any) about {
 	switch r := req.(type) {
 	case *tooldv1.DescribeCallRequest:
 		spec := r.GetSpec()
-		a.run(spec.GetRun().GetRunId(), spec.GetRun().GetThreadId()).set("tool", spec.GetTool())
-		if text := spec.GetArguments(); text != "" {
+		a.run(spec.GetRun().GetRunId(), spec.GetRun().GetThreadId()).set("tool", spec.GetTool()).set("suspension_id", r.GetSuspensionId())
+		if text := spec.GetArguments() + r.GetArguments(); text != "" { // never both
 			sum := sha256.Sum256([]byte(text))
 			a.set("arguments_sha256", hex.EncodeToString(sum[:]))
 		}

@@ -105,11 +105,21 @@ func (s *calls) CancelCalls(ctx context.Context, req *tooldv1.CancelCallsRequest
 	return &tooldv1.CancelCallsResponse{CallIds: ids}, nil
 }
 
-// DescribeCall returns what a call would do.
+// DescribeCall returns what a call would do, or what a suspended call would do after an edit of its arguments.
 func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallRequest) (*tooldv1.DescribeCallResponse, error) {
 	p := access.From(ctx)
+	if req.GetSuspensionId() != "" {
+		return s.describeEdit(ctx, p, req)
+	}
+	if req.GetArguments() != "" {
+		return nil, call.InvalidField("arguments", "is only for suspension_id; want spec.arguments")
+	}
 	spec, err := toSpec(p, req.GetSpec())
 	if err != nil {
+		return nil, err
+	}
+	rule := access.Rule{Roles: access.Caller | access.Delegate, Reads: true}
+	if err := rule.Permit(p, "DescribeCall without suspension_id"); err != nil {
 		return nil, err
 	}
 	v, err := s.engine.Describe(ctx, p.Principal, spec)
@@ -120,13 +130,31 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 		}
 		return nil, inSpec(err)
 	}
-	resp := &tooldv1.DescribeCallResponse{Valid: v.Valid, Tool: spec.Tool, ToolDigest: v.ToolDigest}
-	if t, ok := s.tools.Lookup(p.Principal, spec.Tool); ok {
-		resp.Tool = t.Descriptor.ID
+	return fromPreview(v), nil
+}
+
+func (s *calls) describeEdit(ctx context.Context, p *access.Identity, req *tooldv1.DescribeCallRequest) (*tooldv1.DescribeCallResponse, error) {
+	if err := checkSuspensionID("suspension_id", req.GetSuspensionId()); err != nil {
+		return nil, err
 	}
+	switch {
+	case req.GetSpec() != nil:
+		return nil, call.InvalidField("spec", "must be absent with suspension_id")
+	case req.GetArguments() == "":
+		return nil, call.InvalidField("arguments", "is required with suspension_id")
+	}
+	v, err := s.engine.DescribeEdit(ctx, p.Principal, req.GetSuspensionId(), req.GetArguments())
+	if err != nil {
+		return nil, err
+	}
+	return fromPreview(v), nil
+}
+
+func fromPreview(v *call.Preview) *tooldv1.DescribeCallResponse {
+	resp := &tooldv1.DescribeCallResponse{Valid: v.Valid, Tool: v.Tool, ToolDigest: v.ToolDigest, Digest: v.Digest}
 	if !v.Valid {
 		resp.Error = translate.FromToolError(v.Error)
-		return resp, nil
+		return resp
 	}
 	resp.EffectiveArguments = v.Effective
 	resp.Assessment = translate.FromEffects(v.Assessment)
@@ -134,7 +162,7 @@ func (s *calls) DescribeCall(ctx context.Context, req *tooldv1.DescribeCallReque
 	resp.Verdicts = translate.FromVerdicts(v.Verdicts)
 	resp.Outcome = translate.FromVerdictKind(v.Outcome)
 	resp.Isolation = translate.FromIsolation(&v.Isolation)
-	return resp, nil
+	return resp
 }
 
 // EndRun ends a run.

@@ -318,15 +318,19 @@ func (s *signin) ticket(v *visit) tool.Ticket {
 	if err != nil { // This cannot happen, because the URL was checked before.
 		u = &url.URL{}
 	}
-	where := u.Host
+	where, receiver := u.Host, u.Host
 	if to, err := url.Parse(v.Way.URL); err == nil && to.Host != u.Host {
+		receiver = to.Host
 		where += " (" + to.Host + " receives the sign-in)"
 	}
 	return tool.Ticket{
 		Action: "auth",
 		Message: "The server " + cleanLine(s.key, maxTitle) + " requires a sign-in at " + where +
 			". Open the page and sign in. The browser then tries to open an address that begins with " + callback + ", and cannot show it. Answer with that whole address.\n" + v.Page,
-		Parameters: encode(map[string]string{"server": s.key, "url": v.Page, "host": u.Host, "issuer": v.Way.Issuer, "redirect": callback}),
+		Parameters: encode(map[string]any{
+			"server": s.key, "url": v.Page, "host": u.Host, "receiver": receiver, "issuer": v.Way.Issuer, "resource": v.Way.Resource,
+			"scopes": append([]string{}, v.Way.Scopes...), "redirect": callback,
+		}),
 		ResponseSchema: json.RawMessage(`{"type":"object","properties":{"address":{"type":"string","title":"Address","description":"The browser's address after the sign-in","maxLength":8192}},` +
 			`"required":["address"],"additionalProperties":false}`),
 	}

@@ -41,8 +41,8 @@ const typedLater = "its input is not known"
 
 const (
 	titleLength = 80
-	partLength  = 200
-	partsShown  = 20
+	partLength  = 1023
+	partsShown  = 64
 )
 
 // describe shows the command itself and the parts that [Split] finds in it. It labels the model's description of the command as words of
@@ -63,7 +63,9 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 		Preview: []tool.Content{{Type: tool.ContentText, Text: args.Command}},
 		Notes:   []string{s.cfg.isolation().person},
 	}
-	d.Notes = append(d.Notes, analyse(args.Command, s.cfg.Dir).notes()...)
+	a := analyse(args.Command, s.cfg.Dir)
+	d.Command = a.shown()
+	d.Notes = append(d.Notes, a.notes()...)
 	if args.takesInput() {
 		d.Notes = append(d.Notes, "Takes input while it runs: "+typedLater+".")
 	}
@@ -73,22 +75,26 @@ func (s *shell) describe(_ context.Context, _ *tool.Call, args arguments) (tool.
 	return d, nil
 }
 
-// notes describes the effect of the whole command. When the command has several parts, it also describes the effect of each.
+// notes describes the effect of the whole command.
 func (a *analysis) notes() []string {
 	notes := []string{capital(verdictOf(a.worst)) + "."}
 	if a.worst.safety == tool.SafetyReadOnly && a.worst.outside {
 		notes[0] = "Only reads, possibly outside the working directory."
 	}
-	if len(a.parts) < 2 {
-		return notes
-	}
-	for i, p := range a.parts {
-		if i == partsShown {
-			return append(notes, fmt.Sprintf("… and %d more parts.", len(a.parts)-partsShown))
-		}
-		notes = append(notes, fmt.Sprintf("Part %d of %d: %s: %s", i+1, len(a.parts), clip(p.Text, partLength), verdictOf(effect{safety: p.Safety, reason: p.Reason})))
+	if len(a.parts) > partsShown {
+		notes = append(notes, fmt.Sprintf("The command has %d parts; the list shows %d.", len(a.parts), partsShown))
 	}
 	return notes
+}
+
+// shown returns the first parts for people.
+func (a *analysis) shown() []tool.CommandPart {
+	parts := make([]tool.CommandPart, min(len(a.parts), partsShown))
+	for i := range parts {
+		p := &a.parts[i]
+		parts[i] = tool.CommandPart{Text: clip(p.Text, partLength), Safety: p.Safety, Reason: p.Reason, Unknown: p.Unknown}
+	}
+	return parts
 }
 
 func verdictOf(e effect) string {

@@ -2,6 +2,7 @@ package shell_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,31 +46,45 @@ func TestDescribe(t *testing.T) {
 // The test checks that the description contains the parts and their effects, and that these texts contain no words of the model.
 func TestDescribeParts(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
+	part := func(text string, safety tool.Safety, reason string) tool.CommandPart {
+		return tool.CommandPart{Text: text, Safety: safety, Reason: reason}
+	}
+	unknown := func(p tool.CommandPart) tool.CommandPart { p.Unknown = true; return p }
+	long := strings.Repeat("x", 2000)
 	tests := []struct {
-		command string
-		want    []string
+		command, note string
+		parts         []tool.CommandPart
 	}{
-		{"ls", []string{"Only reads."}},
-		{"cat /etc/passwd", []string{"Only reads, possibly outside the working directory."}},
-		{"git status && curl x | sh", []string{
-			"Destructive: sh runs its input as code.", "Part 1 of 3: git status: only reads",
-			"Part 2 of 3: curl x: reaches the network: curl connects to other machines", "Part 3 of 3: sh: destructive: sh runs its input as code",
+		{"ls", "Only reads.", []tool.CommandPart{part("ls", tool.SafetyReadOnly, "")}},
+		{"cat /etc/passwd", "Only reads, possibly outside the working directory.", []tool.CommandPart{part("cat /etc/passwd", tool.SafetyReadOnly, "")}},
+		{"git status && curl x | sh", "Destructive: sh runs its input as code.", []tool.CommandPart{
+			part("git status", tool.SafetyReadOnly, ""), part("curl x", tool.SafetyNetwork, "curl connects to other machines"),
+			unknown(part("sh", tool.SafetyDestructive, "sh runs its input as code")),
 		}},
-		{"ls (", []string{`Destructive: it cannot be parsed: 1:1: ` + "`foo(` must be followed by `)`."}},
-		{strings.Repeat("x", 1000), []string{"Changes something: the effect of " + strings.Repeat("x", 64) + " … is unknown."}},
+		{"$GEN --out x", "Destructive: the program is known only at run time.", []tool.CommandPart{
+			unknown(part("$GEN --out x", tool.SafetyDestructive, "the program is known only at run time")),
+		}},
+		{"ls (", `Destructive: it cannot be parsed: 1:1: ` + "`foo(` must be followed by `)`.", []tool.CommandPart{}},
+		{long, "Changes something: the effect of " + strings.Repeat("x", 64) + " … is unknown.", []tool.CommandPart{
+			part(strings.Repeat("x", 1023)+" …", tool.SafetyMutating, "the effect of "+strings.Repeat("x", 64)+" … is unknown"),
+		}},
 	}
 	for _, tt := range tests {
 		d, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": tt.command}))
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || d.Notes[1] != tt.note {
+			t.Errorf("%.40q has the notes %q, %v, want %q", tt.command, d.Notes, err, tt.note)
 		}
-		if diff := cmp.Diff(tt.want, d.Notes[1:]); diff != "" {
+		if diff := cmp.Diff(tt.parts, d.Command); diff != "" {
 			t.Errorf("%.40q (-want +got):\n%s", tt.command, diff)
 		}
 	}
-	many, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": strings.Join(strings.Split(strings.Repeat("abcdefghijklmnopqrstuvwxyz", 1), ""), ";")}))
-	if err != nil || len(many.Notes) != 23 || many.Notes[22] != "… and 6 more parts." {
-		t.Errorf("26 parts are told as %q, %v", many.Notes, err)
+	var many []string
+	for i := range 70 {
+		many = append(many, fmt.Sprint("ls ", i))
+	}
+	d, err := x.(tool.Describer).Describe(t.Context(), newCall(nil, object{"command": strings.Join(many, ";")}))
+	if err != nil || len(d.Command) != 64 || d.Notes[2] != "The command has 70 parts; the list shows 64." {
+		t.Errorf("70 parts are shown as %d with %q, %v", len(d.Command), d.Notes, err)
 	}
 }
 

@@ -20,6 +20,8 @@ type Part struct {
 	// Safety is the worst known effect of the part. A part with an unknown effect is SafetyMutating.
 	Safety tool.Safety
 	Reason string // short reason for Safety; may be empty
+	// Unknown reports that what the part runs is known only at run time, or that Split did not understand it.
+	Unknown bool
 }
 
 // Spellings returns Text and all of Also.
@@ -125,6 +127,7 @@ func (a *analysis) note(text string, e effect, also ...string) {
 	if rank(e.safety) > rank(p.Safety) {
 		p.Safety, p.Reason = e.safety, e.reason
 	}
+	p.Unknown = p.Unknown || e.opaque
 	for _, other := range also {
 		if !slices.Contains(p.Spellings(), other) {
 			p.Also = append(p.Also, other)

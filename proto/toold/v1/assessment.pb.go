@@ -435,7 +435,10 @@ type Description struct {
 	Basis string `protobuf:"bytes,6,opt,name=basis,proto3" json:"basis,omitempty"`
 	// True if the tool could not describe the call, because it failed, panicked or took over 200 ms. Title and preview then show only the
 	// name of the tool and the arguments.
-	Degraded      bool `protobuf:"varint,7,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	Degraded bool `protobuf:"varint,7,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	// For a call that runs a shell command: its parts in the order of the text, also those of substitutions and inner shells. The text in
+	// `preview` is what runs; the parts are read from it and may be incomplete, which a note then says. At most 64.
+	Command       []*CommandPart `protobuf:"bytes,8,rep,name=command,proto3" json:"command,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -519,6 +522,86 @@ func (x *Description) GetDegraded() bool {
 	return false
 }
 
+func (x *Description) GetCommand() []*CommandPart {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+// CommandPart is one action of a shell command: a simple command, a redirect that writes, or an assignment that changes what commands do.
+type CommandPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The part in its shortest quoting, such as `git push origin main` or `> notes.txt`. At most 1,024 characters; a longer text ends with `…`.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// The worst known effect. MUTATING if the effect is not known.
+	Safety Safety `protobuf:"varint,2,opt,name=safety,proto3,enum=toold.v1.Safety" json:"safety,omitempty"`
+	// Why, in a few words, such as `rm deletes`; may be empty.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// True if nobody can say before the call runs what this part runs, such as for `$GEN --all`.
+	Unknown       bool `protobuf:"varint,4,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandPart) Reset() {
+	*x = CommandPart{}
+	mi := &file_toold_v1_assessment_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandPart) ProtoMessage() {}
+
+func (x *CommandPart) ProtoReflect() protoreflect.Message {
+	mi := &file_toold_v1_assessment_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandPart.ProtoReflect.Descriptor instead.
+func (*CommandPart) Descriptor() ([]byte, []int) {
+	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CommandPart) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *CommandPart) GetSafety() Safety {
+	if x != nil {
+		return x.Safety
+	}
+	return Safety_SAFETY_UNSPECIFIED
+}
+
+func (x *CommandPart) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *CommandPart) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
 // Location is a place in a file that a call reads or changes.
 type Location struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -532,7 +615,7 @@ type Location struct {
 
 func (x *Location) Reset() {
 	*x = Location{}
-	mi := &file_toold_v1_assessment_proto_msgTypes[3]
+	mi := &file_toold_v1_assessment_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -544,7 +627,7 @@ func (x *Location) String() string {
 func (*Location) ProtoMessage() {}
 
 func (x *Location) ProtoReflect() protoreflect.Message {
-	mi := &file_toold_v1_assessment_proto_msgTypes[3]
+	mi := &file_toold_v1_assessment_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -557,7 +640,7 @@ func (x *Location) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Location.ProtoReflect.Descriptor instead.
 func (*Location) Descriptor() ([]byte, []int) {
-	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{3}
+	return file_toold_v1_assessment_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Location) GetPath() string {
@@ -593,7 +676,7 @@ const file_toold_v1_assessment_proto_rawDesc = "" +
 	"\bResource\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x16\n" +
-	"\x06shared\x18\x03 \x01(\bR\x06shared\"\xee\x01\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\"\x9f\x02\n" +
 	"\vDescription\x12\"\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x0e.toold.v1.KindR\x04kind\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x120\n" +
@@ -601,7 +684,13 @@ const file_toold_v1_assessment_proto_rawDesc = "" +
 	"\apreview\x18\x04 \x03(\v2\x11.toold.v1.ContentR\apreview\x12\x14\n" +
 	"\x05notes\x18\x05 \x03(\tR\x05notes\x12\x14\n" +
 	"\x05basis\x18\x06 \x01(\tR\x05basis\x12\x1a\n" +
-	"\bdegraded\x18\a \x01(\bR\bdegraded\"2\n" +
+	"\bdegraded\x18\a \x01(\bR\bdegraded\x12/\n" +
+	"\acommand\x18\b \x03(\v2\x15.toold.v1.CommandPartR\acommand\"}\n" +
+	"\vCommandPart\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12(\n" +
+	"\x06safety\x18\x02 \x01(\x0e2\x10.toold.v1.SafetyR\x06safety\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x18\n" +
+	"\aunknown\x18\x04 \x01(\bR\aunknown\"2\n" +
 	"\bLocation\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04line\x18\x02 \x01(\x05R\x04line*[\n" +
@@ -649,7 +738,7 @@ func file_toold_v1_assessment_proto_rawDescGZIP() []byte {
 }
 
 var file_toold_v1_assessment_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_toold_v1_assessment_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_toold_v1_assessment_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_toold_v1_assessment_proto_goTypes = []any{
 	(Mutability)(0),     // 0: toold.v1.Mutability
 	(Safety)(0),         // 1: toold.v1.Safety
@@ -658,8 +747,9 @@ var file_toold_v1_assessment_proto_goTypes = []any{
 	(*Assessment)(nil),  // 4: toold.v1.Assessment
 	(*Resource)(nil),    // 5: toold.v1.Resource
 	(*Description)(nil), // 6: toold.v1.Description
-	(*Location)(nil),    // 7: toold.v1.Location
-	(*Content)(nil),     // 8: toold.v1.Content
+	(*CommandPart)(nil), // 7: toold.v1.CommandPart
+	(*Location)(nil),    // 8: toold.v1.Location
+	(*Content)(nil),     // 9: toold.v1.Content
 }
 var file_toold_v1_assessment_proto_depIdxs = []int32{
 	0, // 0: toold.v1.Assessment.mutability:type_name -> toold.v1.Mutability
@@ -667,13 +757,15 @@ var file_toold_v1_assessment_proto_depIdxs = []int32{
 	2, // 2: toold.v1.Assessment.tier:type_name -> toold.v1.Tier
 	5, // 3: toold.v1.Assessment.resources:type_name -> toold.v1.Resource
 	3, // 4: toold.v1.Description.kind:type_name -> toold.v1.Kind
-	7, // 5: toold.v1.Description.locations:type_name -> toold.v1.Location
-	8, // 6: toold.v1.Description.preview:type_name -> toold.v1.Content
-	7, // [7:7] is the sub-list for method output_type
-	7, // [7:7] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	8, // 5: toold.v1.Description.locations:type_name -> toold.v1.Location
+	9, // 6: toold.v1.Description.preview:type_name -> toold.v1.Content
+	7, // 7: toold.v1.Description.command:type_name -> toold.v1.CommandPart
+	1, // 8: toold.v1.CommandPart.safety:type_name -> toold.v1.Safety
+	9, // [9:9] is the sub-list for method output_type
+	9, // [9:9] is the sub-list for method input_type
+	9, // [9:9] is the sub-list for extension type_name
+	9, // [9:9] is the sub-list for extension extendee
+	0, // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_assessment_proto_init() }
@@ -688,7 +780,7 @@ func file_toold_v1_assessment_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_toold_v1_assessment_proto_rawDesc), len(file_toold_v1_assessment_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

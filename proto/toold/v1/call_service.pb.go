@@ -2552,8 +2552,12 @@ func (x *CancelCallsResponse) GetCallIds() []string {
 // DescribeCallRequest contains the call to describe.
 type DescribeCallRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The call, as for ExecuteTool. call_id is ignored and may be empty.
-	Spec          *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// The call, as for ExecuteTool. call_id is ignored and may be empty. Absent with suspension_id.
+	Spec *CallSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
+	// An open suspension whose arguments the principal may edit.
+	SuspensionId string `protobuf:"bytes,2,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
+	// With suspension_id: the edited arguments, as Decision.arguments. Required then.
+	Arguments     string `protobuf:"bytes,3,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2595,6 +2599,20 @@ func (x *DescribeCallRequest) GetSpec() *CallSpec {
 	return nil
 }
 
+func (x *DescribeCallRequest) GetSuspensionId() string {
+	if x != nil {
+		return x.SuspensionId
+	}
+	return ""
+}
+
+func (x *DescribeCallRequest) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 // DescribeCallResponse says what the call would do now.
 type DescribeCallResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2617,7 +2635,10 @@ type DescribeCallResponse struct {
 	// The combined verdict.
 	Outcome VerdictAction `protobuf:"varint,9,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
 	// The isolation that would be required and applied.
-	Isolation     *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	Isolation *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
+	// With suspension_id: the digest for which the edited approval would count. The verdicts take that approval as given, so a gate that it
+	// answers has `answered`. The outcome SUSPEND means that somebody is asked again, or that the ticket needs more votes.
+	Digest        string `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2720,6 +2741,13 @@ func (x *DescribeCallResponse) GetIsolation() *Isolation {
 		return x.Isolation
 	}
 	return nil
+}
+
+func (x *DescribeCallResponse) GetDigest() string {
+	if x != nil {
+		return x.Digest
+	}
+	return ""
 }
 
 // GetRunRequest names a run.
@@ -4264,9 +4292,11 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\n" +
 	"\bselector\"0\n" +
 	"\x13CancelCallsResponse\x12\x19\n" +
-	"\bcall_ids\x18\x01 \x03(\tR\acallIds\"=\n" +
+	"\bcall_ids\x18\x01 \x03(\tR\acallIds\"\x80\x01\n" +
 	"\x13DescribeCallRequest\x12&\n" +
-	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\"\xc1\x03\n" +
+	"\x04spec\x18\x01 \x01(\v2\x12.toold.v1.CallSpecR\x04spec\x12#\n" +
+	"\rsuspension_id\x18\x02 \x01(\tR\fsuspensionId\x12\x1c\n" +
+	"\targuments\x18\x03 \x01(\tR\targuments\"\xd9\x03\n" +
 	"\x14DescribeCallResponse\x12\x14\n" +
 	"\x05valid\x18\x01 \x01(\bR\x05valid\x12)\n" +
 	"\x05error\x18\x02 \x01(\v2\x13.toold.v1.ToolErrorR\x05error\x12/\n" +
@@ -4281,7 +4311,8 @@ const file_toold_v1_call_service_proto_rawDesc = "" +
 	"\bverdicts\x18\b \x03(\v2\x11.toold.v1.VerdictR\bverdicts\x121\n" +
 	"\aoutcome\x18\t \x01(\x0e2\x17.toold.v1.VerdictActionR\aoutcome\x121\n" +
 	"\tisolation\x18\n" +
-	" \x01(\v2\x13.toold.v1.IsolationR\tisolation\"&\n" +
+	" \x01(\v2\x13.toold.v1.IsolationR\tisolation\x12\x16\n" +
+	"\x06digest\x18\v \x01(\tR\x06digest\"&\n" +
 	"\rGetRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"c\n" +
 	"\x0eGetRunResponse\x12&\n" +

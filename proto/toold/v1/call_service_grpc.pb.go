@@ -154,6 +154,9 @@ type CallServiceClient interface {
 	CancelCalls(ctx context.Context, in *CancelCallsRequest, opts ...grpc.CallOption) (*CancelCallsResponse, error)
 	// Returns what a call would do. It runs nothing, and stores nothing except a record in the audit log if there is one. It uses no budgets
 	// or rates. For a tool that is hidden from the caller, it returns the same as for an unknown tool. Roles: caller, delegate.
+	//
+	// With a suspension_id, it returns what the suspended call would do if the principal sent RESUME with edited arguments. Roles: approver,
+	// operator, caller, delegate, if TicketRights.edit is allowed; otherwise the error is that of ResumeTool.
 	DescribeCall(ctx context.Context, in *DescribeCallRequest, opts ...grpc.CallOption) (*DescribeCallResponse, error)
 	// Returns a range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern. It also works while the
 	// call runs. Roles: as GetCall.
@@ -682,6 +685,9 @@ type CallServiceServer interface {
 	CancelCalls(context.Context, *CancelCallsRequest) (*CancelCallsResponse, error)
 	// Returns what a call would do. It runs nothing, and stores nothing except a record in the audit log if there is one. It uses no budgets
 	// or rates. For a tool that is hidden from the caller, it returns the same as for an unknown tool. Roles: caller, delegate.
+	//
+	// With a suspension_id, it returns what the suspended call would do if the principal sent RESUME with edited arguments. Roles: approver,
+	// operator, caller, delegate, if TicketRights.edit is allowed; otherwise the error is that of ResumeTool.
 	DescribeCall(context.Context, *DescribeCallRequest) (*DescribeCallResponse, error)
 	// Returns a range of bytes or lines of an artifact or of an output stream, or the lines that match a pattern. It also works while the
 	// call runs. Roles: as GetCall.
