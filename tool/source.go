@@ -18,6 +18,7 @@ type SourceStatus struct {
 	Namespace string // the only namespace in which the source's tools exist; empty means all namespaces
 	State     SourceState
 	Since     time.Time // start of the current state; zero for a source that is part of the daemon
+	Unready   time.Time // since when the source has not been ready, over all attempts to connect; zero when it is ready
 	Address   string    // program or URL
 	Server    string    // the server's own name and version
 	Protocol  string

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -78,12 +79,13 @@ func ofHooks(f *Facts) (out []service.Problem) {
 func ofSources(f *Facts) (out []service.Problem) {
 	for i := range f.Sources {
 		s := &f.Sources[i]
-		p := service.Problem{Subject: s.Name, Since: s.Since, Detail: s.Error, DetailFor: access.Operator | access.Administrator}
+		down := s.State == tool.SourceDown || s.State == tool.SourceConnecting && s.Error != "" // It connects again after it was down.
+		p := service.Problem{Subject: s.Name, Since: cmp.Or(s.Unready, s.Since), Detail: s.Error, DetailFor: access.Operator | access.Administrator}
 		switch {
-		case s.State == tool.SourceDown && strings.HasPrefix(s.Name, "worker:"):
+		case down && strings.HasPrefix(s.Name, "worker:"):
 			p.Code, p.Text = "POOL_EMPTY", fmt.Sprintf("No worker of %s is connected, so calls of its tools wait and then fail.", s.Name)
 			p.Remedy = "Start a worker of this pool. A worker that is already running reports why it cannot connect."
-		case s.State == tool.SourceDown:
+		case down:
 			p.Code, p.Error, p.Text = "SOURCE_DOWN", true, fmt.Sprintf("%s is down after %d attempts, so calls of its tools end with UPSTREAM.", s.Name, s.Starts)
 			p.Remedy, p.Command = "Correct what its error says. The daemon tries again by itself, or at once with this command.", "toold tools retry "+s.Name
 		case len(s.Refused) > 0:

@@ -30,6 +30,7 @@ func TestProblems(t *testing.T) {
 		"nothing":           {status.Facts{Samples: falling(50*gib, 50*gib), Certificate: now.Add(15 * 24 * time.Hour)}, nil},
 		"hook fails":        {status.Facts{Hooks: []service.HookState{{Name: "good"}, {Name: "scan", Health: hook.Health{Failing: true, LastError: "gone"}}}}, []string{"HOOK_FAILING"}},
 		"source down":       {status.Facts{Sources: []tool.SourceStatus{{Name: "mcp:a", State: tool.SourceDown, Error: "e"}, {Name: "mcp:b", State: tool.SourceReady}}}, []string{"SOURCE_DOWN"}},
+		"source again":      {status.Facts{Sources: []tool.SourceStatus{{Name: "mcp:a", State: tool.SourceConnecting, Error: "e"}, {Name: "mcp:new", State: tool.SourceConnecting}}}, []string{"SOURCE_DOWN"}},
 		"no worker":         {status.Facts{Sources: []tool.SourceStatus{{Name: "worker:n/p", State: tool.SourceDown}}}, []string{"POOL_EMPTY"}},
 		"refused":           {status.Facts{Sources: []tool.SourceStatus{{Name: "mcp:a", State: tool.SourceReady, Refused: []tool.RefusedTool{{}}}}}, []string{"TOOLS_REFUSED"}},
 		"circuit":           {status.Facts{Circuits: []string{"mcp:a"}}, []string{"CIRCUIT_OPEN"}},

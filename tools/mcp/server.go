@@ -137,6 +137,12 @@ func (s *server) become(state tool.SourceState, change func(*tool.SourceStatus))
 	if s.source.State != state {
 		s.source.State, s.source.Since = state, time.Now()
 	}
+	switch {
+	case state == tool.SourceReady:
+		s.source.Unready = time.Time{}
+	case s.source.Unready.IsZero():
+		s.source.Unready = time.Now()
+	}
 	change(&s.source)
 }
 
