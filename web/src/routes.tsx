@@ -1,5 +1,5 @@
 /** The screens: one line for each address, and the navigation. */
-import type { ComponentType } from "react";
+import { lazy, type ComponentType } from "react";
 import type { IconName } from "./parts/Icon.tsx";
 import { Inbox } from "./screens/inbox/Inbox.tsx";
 
@@ -12,6 +12,8 @@ export interface Screen {
 /** The first path that matches counts. */
 export const screens: Screen[] = [
   { path: "/inbox/:id?", component: Inbox },
+  { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
+  { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];
 
 export interface Place {
@@ -26,4 +28,6 @@ export interface Place {
 
 export const places: Place[] = [
   { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
+  { to: "/audit", name: "Audit", icon: "audit", key: "a", more: true },
+  { to: "/status", name: "Status", icon: "status", key: "s" },
 ];

@@ -5,6 +5,7 @@ import { useSession } from "../api/session.tsx";
 import { Role } from "../../gen/toold/v1/principal_pb.ts";
 import { useKeys } from "../keys.ts";
 import { places } from "../routes.tsx";
+import { useProblemsBadge } from "../screens/status/problems.ts";
 import { toggleTheme } from "../theme.ts";
 import { Icon } from "./Icon.tsx";
 import { Keys } from "./Keys.tsx";
@@ -51,6 +52,7 @@ export function Shell({ children }: { children: ReactNode }) {
   const [at, go] = useLocation();
   const [keys, showKeys] = useState(false);
   const { me, info } = useSession();
+  useProblemsBadge();
   useKeys({
     "?": () => showKeys(true),
     l: () => void navigator.clipboard.writeText(location.href).then(() => toast("Link copied.")),
