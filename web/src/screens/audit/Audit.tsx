@@ -249,7 +249,7 @@ function One({ row: r, before }: { row: Row; before?: Row }) {
     <>
       <td className="c1 num t2">
         <time dateTime={date.toISOString()} title={exact(date)}>
-          {newDay && <span className="day">{exact(date).slice(0, 10)} </span>}
+          {newDay && <span className="day">{date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} </span>}
           {clock(date)}
         </time>
       </td>

@@ -159,7 +159,7 @@ export function Isolation({ info }: { info: GetInfoResponse }) {
     <section className="sec">
       <header>
         <h2>Isolation on this machine</h2>
-        <span className="t3">proven by a test run at the last start or reload</span>
+        <span className="t3">as tested at the last start or reload</span>
       </header>
       <ul className="held">
         {info.isolationFacts.map((f) => (
