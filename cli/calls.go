@@ -87,15 +87,8 @@ func (f *callFilter) request(now time.Time) (r *tooldv1.ListCallsRequest, err er
 	if r.Executed, err = enums[tooldv1.Executed]("--executed", "EXECUTED_", tooldv1.Executed_name, f.executed); err != nil {
 		return nil, err
 	}
-	for _, label := range f.labels {
-		key, value, ok := strings.Cut(label, "=")
-		if !ok || key == "" {
-			return nil, Usagef("--label %q is not KEY=VALUE", label)
-		}
-		if r.Labels == nil {
-			r.Labels = map[string]string{}
-		}
-		r.Labels[key] = value
+	if r.Labels, err = labels(f.labels); err != nil {
+		return nil, err
 	}
 	if f.oldest {
 		r.Order = tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
@@ -110,6 +103,21 @@ func (f *callFilter) request(now time.Time) (r *tooldv1.ListCallsRequest, err er
 		return nil, Usagef("--limit %d is negative", f.limit)
 	}
 	return r, nil
+}
+
+// labels returns the labels of a flag.
+func labels(flags []string) (all map[string]string, err error) {
+	for _, label := range flags {
+		key, value, ok := strings.Cut(label, "=")
+		if !ok || key == "" {
+			return nil, Usagef("--label %q is not KEY=VALUE", label)
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[key] = value
+	}
+	return all, nil
 }
 
 // enums returns the values of an enum with these names, in any case and without the prefix that the names in the API have.

@@ -81,7 +81,7 @@ exit-codes" lists the exit codes.`,
 	group(groupCalls, artifactCommand(a), batchCommand(a), callCommand(a), callsCommand(a), cancelCommand(a), describeCommand(a), inputCommand(a), watchCommand(a))
 	group(groupPeople, answerCommand(a), approveCommand(a), claimCommand(a), declineCommand(a), inboxCommand(a))
 	group(groupTools, hooksCommand(a), mcpCommand(a), toolsCommand(a), workersCommand(a))
-	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a))
+	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a), threadsCommand(a))
 	group(GroupStore, purgeCommand(a), releaseCommand(a))
 	group(groupAccess, auditCommand(a), loginCommand(a), rulesCommand(a), secretsCommand(a), tokenCommand(a), whoAmICommand(a))
 	group(GroupDiagnostics, drainCommand(a), healthCommand(a), infoCommand(a), loadCommand(a), logLevelCommand(a), reloadCommand(a), statusCommand(a), versionCommand(a))

@@ -257,12 +257,19 @@ func (v View) Run(r *tooldv1.RunSummary) string {
 	}
 	return v.paint(bold, name(r.GetState())) + "  " + Line(r.GetRunId()) + "\n" + v.fields(
 		"calls", strings.Join(counts, ", "),
+		"thread", Line(r.GetThreadId()),
+		"agent", Line(r.GetAgentId()),
+		"caller", forWhom(r.GetCaller(), r.GetOnBehalfOf()),
+		"parent", orNone(r.GetParentRunId() != "", "run "+Line(r.GetParentRunId())+", call "+Line(r.GetParentCallId())),
+		"labels", labelsOf(r.GetLabels()),
+		"created", orNone(r.GetCreatedAt() != nil, v.clock(r.GetCreatedAt())),
+		"last call", orNone(r.GetLastCallAt() != nil, v.clock(r.GetLastCallAt())),
 		"mode", Line(r.GetPermissionMode()),
 		"blocked by", Line(r.GetBlockedCallId()),
 		"because", fold(Line(r.GetBlockedReason())),
 		"since", orNone(r.GetChangedAt() != nil, v.clock(r.GetChangedAt())),
 		"namespace", Line(r.GetNamespace()),
-	)
+	) + v.open(r.GetWaits()) + v.children(r.GetChildren())
 }
 
 // Described formats what a call would do.

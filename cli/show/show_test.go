@@ -100,6 +100,19 @@ func finished() *tooldv1.Call {
 	return c
 }
 
+// activeRun returns a run that waits and started another, and its thread. Their texts are hostile.
+func activeRun() (*tooldv1.RunSummary, *tooldv1.ThreadSummary) {
+	labels := map[string]string{"env": "prod", "a": "\x1b[31mred"}
+	waits := []*tooldv1.WaitingCall{{CallId: "c-1", SuspensionId: "s-1", Tool: "edit", Action: "approval", Title: "Edit a\nb", CreatedAt: ago(time.Minute)}}
+	return &tooldv1.RunSummary{
+			RunId: "run-17", State: tooldv1.RunState_RUN_STATE_WAITING, ThreadId: "thread-4", AgentId: "coder", Caller: "app", OnBehalfOf: "ilse", Labels: labels,
+			ParentRunId: "run-1", ParentCallId: "c-0", CreatedAt: ago(time.Hour), LastCallAt: ago(time.Minute), Calls: &tooldv1.CallCounts{Suspended: 1}, Waits: waits,
+			Children: []*tooldv1.ChildRun{{RunId: "run-17-a", ParentCallId: "c-2", AgentId: "reader"}},
+		}, &tooldv1.ThreadSummary{
+			ThreadId: "thread-4", LastRunId: "run-17", AgentId: "coder", Caller: "app", Labels: labels, CreatedAt: ago(time.Hour), LastCallAt: ago(time.Minute), Waits: waits,
+		}
+}
+
 func TestRendering(t *testing.T) {
 	v, colored := view(), show.View{Now: now, Color: true}
 	question := ticket()
@@ -109,6 +122,7 @@ func TestRendering(t *testing.T) {
 	question.Suspension.Description = &tooldv1.Description{Title: "Ask: which colour?", Degraded: true}
 	question.Suspension.Pending.Arguments = `{}`
 	question.Suspension.OnExpiry, question.Suspension.DefaultResult = tooldv1.ExpiryAction_EXPIRY_ACTION_DEFAULT_RESULT, `"red"`
+	run, thread := activeRun()
 	for name, got := range map[string]string{
 		"ticket":       v.Ticket(ticket(), ticket().GetSuspension()),
 		"ticket_color": colored.Ticket(ticket(), ticket().GetSuspension()),
@@ -122,6 +136,8 @@ func TestRendering(t *testing.T) {
 		"described_invalid": v.Described(&tooldv1.DescribeCallResponse{Tool: "edit", Error: &tooldv1.ToolError{
 			Code: tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS, Reason: "SCHEMA", Message: "The arguments do not fit.",
 			FieldViolations: []*tooldv1.FieldViolation{{Field: "path", Description: "is required"}, {Description: "is no object"}}}}),
+		"runs":      v.Runs([]*tooldv1.RunSummary{run, {RunId: "run-18", State: tooldv1.RunState_RUN_STATE_OPEN}}),
+		"run_waits": v.Run(run), "threads": v.Threads([]*tooldv1.ThreadSummary{thread}), "thread": v.Thread(thread),
 		"run": v.Run(&tooldv1.RunSummary{RunId: "run-17", State: tooldv1.RunState_RUN_STATE_BLOCKED, Namespace: "default", BlockedReason: "no rm here",
 			BlockedCallId: "0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e", ChangedAt: ago(time.Hour), Calls: &tooldv1.CallCounts{Failed: 1, Suspended: 12345}}),
 		"tool": v.Tool(tool()),
