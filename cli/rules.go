@@ -16,10 +16,13 @@ import (
 func rulesCommand(a *App) *cobra.Command {
 	var id string
 	c := &cobra.Command{
-		Use: "rules", Short: "List the remembered answers, or try the permission rules", Args: NoArgs,
+		Use: "rules", Short: "List the remembered answers, show or try the permission rules", Args: NoArgs,
 		Long: `Lists the answers that people kept (toold approve --remember) and that are in
-force, oldest first. "revoke" ends them; "test" shows what the configured rules
-make of a call.`,
+force, oldest first. "revoke" ends them.
+
+"active" shows the permission rules in force, and how often each decided. "try"
+judges past calls by a rule file that is not in force. "test" shows what the
+configured rules make of a call, also without a daemon.`,
 		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			return listRules(ctx, a, c, id)
@@ -30,7 +33,7 @@ make of a call.`,
 		return a.completeTools(c, nil, word)
 	})
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
-	c.AddCommand(rulesRevokeCommand(a))
+	c.AddCommand(rulesRevokeCommand(a), rulesActiveCommand(a), rulesTryCommand(a))
 	return c
 }
 

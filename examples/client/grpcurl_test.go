@@ -20,6 +20,7 @@ func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
 		{" list\n", []string{"toold.v1.CallService", "toold.v1.ToolService", "toold.v1.AdminService", "grpc.health.v1.Health", "rpc CallTool"}},
 		{"ListTools", []string{`"id": "bash"`, `"id": "write"`, `"tool": {`}},
 		{"DescribeCall", []string{`"valid": true`, "VERDICT_ACTION_ALLOW"}},
+		{"TryRules", []string{`"defaults"`, `"complete": true`, `"tried"`}},
 		{"CallTool", []string{"notes.txt:1:TODO: water the plants", `"accepted"`, `"finished"`, "CALL_STATUS_SUCCEEDED"}},
 		{"page_size", []string{`"calls": [`, `"nextPageToken"`}},
 		{"by-hand-0000-0001", []string{"CALL_STATUS_SUSPENDED", `"digest"`}},

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+)
+
+func rulesActiveCommand(a *App) *cobra.Command {
+	c := &cobra.Command{
+		Use: "active", Short: "Show the permission rules in force, with their hits", Args: NoArgs,
+		Long: `Shows the permission rules that can apply in your namespace, and how often each
+decided since the rules came into force. Within a layer, the strongest action
+comes first. Needs the role operator or viewer.`,
+		Example: "  toold rules active\n  toold rules active -o json | jq -r '.rules[] | select(.hits.count == \"0\").name'",
+		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
+			got, err := c.calls.GetPolicy(ctx, &tooldv1.GetPolicyRequest{})
+			if err != nil {
+				return err
+			}
+			return a.Print(got, a.OutView().Policy(got))
+		}),
+	}
+	a.OutputFlag(c, FormTable, FormJSON)
+	return c
+}
+
+func rulesTryCommand(a *App) *cobra.Command {
+	var f callFlags
+	var last int32
+	var caller, mode string
+	c := &cobra.Command{
+		Use:   "try FILE [TOOL [key=value … | --json '{…}']]",
+		Short: "Judge past calls, or one call, by a rule file that is not in force",
+		Long: `Sends a rule file to the daemon, which judges the last calls of your namespace by
+it and by the rules in force, and shows the calls that would have another
+outcome. With a TOOL, it judges that one call. Nothing runs, and the rules in
+force stay. Needs the role operator. FILE "-" reads standard input.`,
+		Example: "  toold rules try rules.yaml\n  toold rules try rules.yaml --last 100 -o json\n  toold rules try rules.yaml bash command='git push'",
+		Args:    AtLeast("a FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			text, err := readRuleFile(a, args[0])
+			if err != nil {
+				return err
+			}
+			client, err := a.dial()
+			if err != nil {
+				return err
+			}
+			defer client.close()
+			request := &tooldv1.TryRulesRequest{Rules: &text, Subject: &tooldv1.TryRulesRequest_LastCalls{LastCalls: last}}
+			if len(args) > 1 {
+				spec, err := f.spec(c.Context(), a, client, args[1:])
+				if err != nil {
+					return err
+				}
+				request.Subject = &tooldv1.TryRulesRequest_Call{Call: &tooldv1.TrialCall{Spec: spec, Caller: caller, PermissionMode: mode}}
+			}
+			got, err := client.calls.TryRules(c.Context(), request)
+			if err != nil {
+				return err
+			}
+			if at := got.GetError(); at != nil {
+				return Usagef("%s:%d:%d: %s", args[0], at.GetLine(), at.GetColumn(), at.GetMessage())
+			}
+			return a.Print(got, a.OutView().RuleTrial(args[0], got))
+		},
+	}
+	f.add(c)
+	c.Flags().Int32Var(&last, "last", 1000, "how many past calls, at most 1000")
+	c.Flags().StringVar(&caller, "caller", "", "the subject of the caller of the call (default you)")
+	c.Flags().StringVar(&mode, "permission-mode", "", "the permission mode of the run of the call, such as plan")
+	a.OutputFlag(c, FormTable, FormJSON)
+	return c
+}
+
+// maxRuleFile is more than a rule file may have, so that the daemon says what is wrong with a large one.
+const maxRuleFile = 1 << 20
+
+func readRuleFile(a *App, name string) (string, error) {
+	from := a.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", Fail(ExitUsage, err)
+		}
+		defer f.Close()
+		from = f
+	}
+	text, err := io.ReadAll(io.LimitReader(from, maxRuleFile))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return string(text), nil
+}
