@@ -12,6 +12,7 @@ export interface Screen {
 /** The first path that matches counts. */
 export const screens: Screen[] = [
   { path: "/inbox/:id?", component: Inbox },
+  { path: "/calls", component: lazy(() => import("./screens/calls/Calls.tsx")) },
   { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
   { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];
@@ -28,6 +29,7 @@ export interface Place {
 
 export const places: Place[] = [
   { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
+  { to: "/calls", name: "Calls", icon: "calls", key: "c" },
   { to: "/audit", name: "Audit", icon: "audit", key: "a", more: true },
   { to: "/status", name: "Status", icon: "status", key: "s" },
 ];

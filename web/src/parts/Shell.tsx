@@ -1,6 +1,7 @@
 /** The frame of every page: navigation, keys, what screen readers hear. */
-import { useState, useSyncExternalStore, type ReactNode } from "react";
+import { useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
+import { useCounts } from "../api/counts.ts";
 import { useSession } from "../api/session.tsx";
 import { Role } from "../../gen/toold/v1/principal_pb.ts";
 import { useKeys } from "../keys.ts";
@@ -51,6 +52,8 @@ export function Shell({ children }: { children: ReactNode }) {
   useShell();
   const [at, go] = useLocation();
   const [keys, showKeys] = useState(false);
+  const running = useCounts()?.running ?? 0;
+  useEffect(() => setBadge("/calls", running > 0 ? `${running} live` : ""), [running]);
   const { me, info } = useSession();
   useProblemsBadge();
   useKeys({

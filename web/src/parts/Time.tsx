@@ -21,15 +21,19 @@ export function span(ms: number): string {
   return two(day, "d", hour, "h");
 }
 
+// To make a format takes far longer than to use it.
+const zones = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
+const clocks = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+
 /** The exact time in the viewer's zone: `2027-03-16 16:20:05.123 GMT+1`. */
 export function exact(d: Date): string {
   const p = (n: number, w = 2) => String(n).padStart(w, "0");
-  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(d).find((x) => x.type === "timeZoneName")?.value ?? "";
+  const zone = zones.formatToParts(d).find((x) => x.type === "timeZoneName")?.value ?? "";
   return `${d.getFullYear()}-${p(d.getMonth() + 1)}-${p(d.getDate())} ${p(d.getHours())}:${p(d.getMinutes())}:${p(d.getSeconds())}.${p(d.getMilliseconds(), 3)} ${zone}`;
 }
 
 /** The clock in the viewer's zone: `16:20:05`. */
-export const clock = (d: Date) => d.toLocaleTimeString("en-GB");
+export const clock = (d: Date) => clocks.format(d);
 
 // One timer for all times on the page.
 let now = Date.now();
@@ -44,9 +48,9 @@ function subscribe(changed: () => void) {
   return () => void watchers.delete(changed);
 }
 
-/** The time now, rounded down to `step` milliseconds, so that a component renders once for each step. */
+/** The time now, rounded down to `step` milliseconds, so that a component renders once for each step; Infinity is never. */
 export function useNow(step = minute): number {
-  return useSyncExternalStore(subscribe, () => Math.floor(now / step) * step);
+  return useSyncExternalStore(subscribe, () => (step === Infinity ? 0 : Math.floor(now / step) * step));
 }
 
 /** Shows how long ago a time was, or how long until it comes. */
