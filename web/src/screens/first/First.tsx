@@ -4,8 +4,9 @@ import { Link } from "wouter";
 import { useSession } from "../../api/session.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { Copy } from "../../parts/small.tsx";
+import "./first.css";
 
-type Way = "grpcurl" | "curl" | "TypeScript";
+type Way = "grpcurl" | "curl" | "Python";
 
 /** Returns how the same call is sent. `native` is the gRPC address, `token` a command that prints the token. */
 function ways(native: string, http: string, tls: boolean): Record<Way, string> {
@@ -14,17 +15,18 @@ function ways(native: string, http: string, tls: boolean): Record<Way, string> {
   return {
     grpcurl: `grpcurl ${tls ? "" : "-plaintext "}-H "${token}" \\\n  -d ${body} \\\n  ${native} toold.v1.CallService/CallTool`,
     curl: `curl -H "${token}" -H 'content-type: application/json' \\\n  -d ${body} \\\n  ${http}/toold.v1.CallService/CallTool`,
-    TypeScript: `import { Client } from "toold";\nconst toold = new Client("${native}", { token: process.env.TOOLD_TOKEN! });\nconsole.log(await toold.call("bash", { command: "date" }));`,
+    Python: `from toold import Client\ntoken = open("data/token").read().strip()\nprint(Client("${native}", token).call("bash", {"command": "date"}))`,
   };
 }
 
 /** `heard` says that the page is live, so that a call appears without a reload. */
-export function First({ heard = true }: { heard?: boolean }) {
+export default function First({ heard = true }: { heard?: boolean }) {
   const { info } = useSession();
   const [way, choose] = useState<Way>("grpcurl");
   const tcp = info.addresses.find((a) => a.network === "tcp");
   const native = tcp?.address ?? "127.0.0.1:7130";
-  const same = ways(native, location.origin, tcp?.tls ?? false);
+  const http = info.addresses.find((a) => a.network === "http");
+  const same = ways(native, http ? `${http.tls ? "https" : "http"}://${http.address}` : location.origin, tcp?.tls ?? false);
   const command = `toold ${native === "127.0.0.1:7130" ? "" : `--address ${native} `}call bash command='date > hello.txt'`;
   const names = Object.keys(same) as Way[];
   const turn = (e: React.KeyboardEvent) => {
@@ -39,7 +41,8 @@ export function First({ heard = true }: { heard?: boolean }) {
       <header className="stack tight">
         <h2 className="big">Nothing waits for you</h2>
         <p className="t2">
-          Copy this into a terminal where you started toold. The call stops before it runs and appears here: look at it, press <kbd>a</kbd>, then <kbd>y</kbd>.
+          Copy this into a terminal where you started toold. The call stops before it runs and appears here: look at it, press <kbd>a</kbd>, then <kbd>y</kbd>. If the terminal
+          does not find <code>toold</code>, write the path of the program, such as <code>bin/toold</code>.
         </p>
       </header>
       <div className="copy">

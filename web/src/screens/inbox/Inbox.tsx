@@ -9,11 +9,13 @@ import { Icon } from "../../parts/Icon.tsx";
 import { Banner, Empty, Skeleton, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { Time, span, useNow } from "../../parts/Time.tsx";
+import { useFirstRun } from "../first/run.ts";
 import { Notify } from "./Notify.tsx";
 import { Pane } from "./Pane.tsx";
 import { claimOf, expiry, groupOf, type Group, groups, icon, inOrder, kindOf, marks, matches, mayAnswer, mostTogether, outcome, second, title } from "./model.ts";
 import "./inbox.css";
 
+const First = lazy(() => import("../first/First.tsx"));
 const Together = lazy(() => import("./Together.tsx").then((m) => ({ default: m.Together })));
 
 /** A row of the list. Its group does not change while the list is held. */
@@ -87,6 +89,7 @@ export function Inbox() {
     }, { replace: true });
 
   const waiting = [...inbox.questions.values()].filter((q) => !q.settled);
+  const first = useFirstRun(inbox.complete && inbox.questions.size === 0 && !id);
   const since = Math.min(...waiting.map((q) => (q.call.suspension?.createdAt ? timestampMs(q.call.suspension.createdAt) : Infinity)));
   return (
     <div className={`inbox ${id ? "open" : ""}`}>
@@ -109,6 +112,13 @@ export function Inbox() {
       </header>
       {lost && <Lost />}
       {paused && <Banner tone="run" action="Go on" onAction={() => pause(false)}>Paused: the list stays as it is. <kbd>p</kbd> goes on.</Banner>}
+      {first ? (
+        <div className="body">
+          <Suspense fallback={<Skeleton />}>
+            <First heard={!lost} />
+          </Suspense>
+        </div>
+      ) : (
       <div className="split">
         <section className="pane list" aria-label="Waiting calls" ref={list} tabIndex={-1}>
           {fresh > 0 && (
@@ -144,6 +154,7 @@ export function Inbox() {
           </Suspense>
         </section>
       </div>
+      )}
     </div>
   );
 }
