@@ -156,7 +156,15 @@ func Table() map[string]Rule {
 
 		MetricsMethod:   {Roles: Administrator, Reads: true, Limit: quick},
 		DecisionsMethod: {Roles: Approver | Operator, Limit: quick},
+	}
+	maps.Copy(table, adminRules())
+	maps.Copy(table, protocolRules())
+	return table
+}
 
+// protocolRules returns the rules of health checks and reflection.
+func protocolRules() map[string]Rule {
+	return map[string]Rule{
 		// Health probes have no credentials, and the response reveals nothing.
 		grpc_health_v1.Health_Check_FullMethodName: {Public: true, Limit: quick},
 		grpc_health_v1.Health_List_FullMethodName:  {Roles: anyRole, Reads: true, Limit: quick},
@@ -165,8 +173,6 @@ func Table() map[string]Rule {
 		reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
 		reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: {Roles: anyRole, Reads: true, Unending: true, IgnoresContext: true},
 	}
-	maps.Copy(table, adminRules())
-	return table
 }
 
 // adminRules returns the rules of the methods of AdminService.

@@ -58,7 +58,10 @@ func (s *Server) registerAPI(mux *http.ServeMux) {
 	unary(a, tooldv1.DocumentService_DeleteDocument_FullMethodName, documents.DeleteDocument)
 
 	bidi(a, tooldv1.WorkerService_Connect_FullMethodName, s.cfg.Service.Workers.Connect)
+	registerAdmin(a, admin)
+}
 
+func registerAdmin(a *api, admin tooldv1.AdminServiceServer) {
 	unary(a, tooldv1.AdminService_GetInfo_FullMethodName, admin.GetInfo)
 	unary(a, tooldv1.AdminService_Reload_FullMethodName, admin.Reload)
 	unary(a, tooldv1.AdminService_Drain_FullMethodName, admin.Drain)
