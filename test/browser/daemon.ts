@@ -18,11 +18,13 @@ export async function line(program: ChildProcess): Promise<string> {
   throw new Error("the program printed nothing");
 }
 
-/** Starts a daemon, perhaps with more settings, that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
-export async function start(settings = "") {
+const askBeforeDeploy = "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n";
+
+/** Starts a daemon, perhaps with more settings or other rules, that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
+export async function start(settings = "", rules = askBeforeDeploy) {
   const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
   mkdirSync(join(home, "workspace"));
-  writeFileSync(join(home, "rules.yaml"), "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n");
+  writeFileSync(join(home, "rules.yaml"), rules);
   writeFileSync(join(home, "toold.yaml"), `
 listen: {tcp: "127.0.0.1:0", unix: "${join(home, "socket")}", http: "127.0.0.1:0"}
 log: {level: warn}

@@ -29,10 +29,11 @@ const names: Record<string, string> = { ArrowDown: "j", ArrowUp: "k", Escape: "e
 
 addEventListener("keydown", (e) => {
   if (e.isComposing || e.metaKey || e.ctrlKey || e.altKey || e.defaultPrevented) return;
+  // An open dialog or list has its own keys.
+  if (document.querySelector("dialog[open], [role=dialog], [role=listbox], [role=menu]")) return;
   const field = typing(e);
   if (field && e.key !== "Escape") return;
   if (field && e.target instanceof HTMLElement) e.target.blur();
-  if (document.querySelector("dialog[open], [role=dialog], [role=listbox], [role=menu]") && e.key !== "Escape") return;
   // Enter and space press what has the focus.
   if ((e.key === "Enter" || e.key === " ") && e.target instanceof HTMLElement && e.target.matches("a, button, summary, [role=tab]")) return;
   if (e.key.startsWith("Arrow") && e.target instanceof HTMLElement && e.target.matches("[role=tab], input, [role=separator]")) return;
