@@ -48,9 +48,9 @@ function subscribe(changed: () => void) {
   return () => void watchers.delete(changed);
 }
 
-/** The time now, rounded down to `step` milliseconds, so that a component renders once for each step; Infinity is never. */
+/** The time now, rounded down to `step` milliseconds, so that a component renders once for each step. */
 export function useNow(step = minute): number {
-  return useSyncExternalStore(subscribe, () => (step === Infinity ? 0 : Math.floor(now / step) * step));
+  return useSyncExternalStore(subscribe, () => Math.floor(now / step) * step);
 }
 
 /** Shows how long ago a time was, or how long until it comes. */

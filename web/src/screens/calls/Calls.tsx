@@ -1,8 +1,7 @@
 /** The list of calls. */
 import "./calls.css";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useMemo, useRef, useState, useSyncExternalStore, type FormEvent } from "react";
-import { Link, useLocation, useSearch } from "wouter";
+import { memo, useEffect, useMemo, useRef, useState, useSyncExternalStore, type FormEvent, type MouseEvent, type RefObject } from "react";
+import { useLocation, useSearch } from "wouter";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
 import { tryNow, useWatch, type Live } from "../../api/live.ts";
 import { type Counts, useCounts } from "../../api/counts.ts";
@@ -26,6 +25,7 @@ export default function Calls() {
   const set = (change: Partial<Filter>) => go(address({ ...filter, ...change }), { replace: true });
   const list = useList(search, filter);
   const { live, polls } = useUpdates(list);
+  const none = list.shown.length === 0 && list.end === "all" && list.fresh === 0;
   const pause = () => list.pause(!list.paused);
   useKeys({ p: pause });
   useEffect(() => void (document.title = "Calls · toold"), []);
@@ -46,7 +46,7 @@ export default function Calls() {
       <State list={list} live={live} polls={polls} />
       {list.state === "loading" && <Skeleton rows={12} />}
       {list.state === "failed" && <Failure error={list.error} what="The list could not be read. Nothing was changed." again={() => void list.load()} />}
-      {list.state === "ready" && <Table key={search} list={list} filter={filter} set={set} />}
+      {list.state === "ready" && (none ? <Nothing filter={filter} set={set} /> : <Table key={search} list={list} filter={filter} set={set} />)}
     </>
   );
 }
@@ -192,6 +192,32 @@ function Filters({ filter, set, list }: { filter: Filter; set: (f: Partial<Filte
 /** The height of a row in pixels: the styles give it in rem. */
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).fontSize) * (matchMedia("(max-width: 44rem)").matches ? 2.5 : 1.875);
 
+/** How many rows the page has above and below those that can be seen. */
+const beyond = 8;
+
+/** Returns the height of a row and which of `count` rows the page has now: from `first` to before `end`. */
+function useRows(body: RefObject<HTMLDivElement | null>, count: number) {
+  const [at, set] = useState({ height: rowHeight(), top: 0, rows: 40 });
+  useEffect(() => {
+    const el = body.current!;
+    const look = () => {
+      const height = rowHeight();
+      // A list that is scrolled fast renders once for every four rows.
+      const top = Math.floor(el.scrollTop / height / 4) * 4, rows = Math.min(80, Math.ceil(el.clientHeight / height) + 4);
+      set((old) => (old.height === height && old.top === top && old.rows === rows ? old : { height, top, rows }));
+    };
+    const size = new ResizeObserver(look);
+    size.observe(el);
+    el.addEventListener("scroll", look, { passive: true });
+    return () => {
+      size.disconnect();
+      el.removeEventListener("scroll", look);
+    };
+  }, [body]);
+  const first = Math.max(0, Math.min(at.top, count) - beyond), end = Math.min(count, at.top + at.rows + beyond);
+  return { height: at.height, first, end };
+}
+
 function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f: Partial<Filter>) => void }) {
   const [, go] = useLocation();
   const body = useRef<HTMLDivElement>(null);
@@ -199,13 +225,7 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
   const [top, setTop] = useState(true);
   const [held, hold] = useState(false);
   const { shown } = list;
-  const rows = useVirtualizer({ count: shown.length, getScrollElement: () => body.current, estimateSize: rowHeight, overscan: 10 });
-  useEffect(() => {
-    const narrow = matchMedia("(max-width: 44rem)");
-    const measure = () => rows.measure();
-    narrow.addEventListener("change", measure);
-    return () => narrow.removeEventListener("change", measure);
-  }, [rows]);
+  const { height, first, end } = useRows(body, shown.length);
 
   const follows = top && !held && selected === undefined;
   useEffect(() => list.follow(follows), [list, follows]);
@@ -214,9 +234,7 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
     if (fresh > 0) say(`${fresh} new calls`);
   }, [fresh]);
 
-  const items = rows.getVirtualItems();
-  const last = items.at(-1)?.index ?? -1;
-  const near = last >= shown.length - 30;
+  const near = end >= shown.length - 30;
   useEffect(() => {
     if (near && list.end === "more") void list.more();
   }, [list, near, list.end]);
@@ -229,9 +247,11 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
   const move = (by: number) => {
     if (shown.length === 0) return;
     const at = selected === undefined ? -1 : shown.indexOf(selected);
-    const to = at < 0 ? (items.find((i) => i.start >= (body.current?.scrollTop ?? 0))?.index ?? 0) : Math.max(0, Math.min(shown.length - 1, at + by));
+    const el = body.current!, seen = el.clientHeight - 2 * height; // without the head of the table
+    const to = Math.max(0, Math.min(shown.length - 1, at < 0 ? Math.ceil(el.scrollTop / height) : at + by));
     select(shown[to]);
-    rows.scrollToIndex(to);
+    if (to * height < el.scrollTop) el.scrollTop = to * height;
+    else if (to * height > el.scrollTop + seen) el.scrollTop = to * height - seen;
   };
   useKeys({
     j: () => move(1),
@@ -244,8 +264,13 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
     },
   });
 
-  if (shown.length === 0 && list.end === "all" && fresh === 0) return <Nothing filter={filter} set={set} />;
-  const above = items[0]?.start ?? 0, below = rows.getTotalSize() - (items.at(-1)?.end ?? 0);
+  // Rows need no link component each: one handler follows the links of the console.
+  const follow = (e: MouseEvent) => {
+    const href = e.target instanceof Element && e.target.closest("a")?.getAttribute("href");
+    if (!href || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
+    e.preventDefault();
+    go(href);
+  };
   return (
     <div className="body callsbody" ref={body} onScroll={(e) => setTop(e.currentTarget.scrollTop === 0)}>
       {fresh > 0 && (
@@ -269,13 +294,12 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
             </th>
           </tr>
         </thead>
-        <tbody onPointerEnter={(e) => e.pointerType === "mouse" && hold(true)} onPointerLeave={() => hold(false)}>
-          <Space height={above} />
-          {items.map((item) => {
-            const row = list.row(shown[item.index]!);
-            return row && <CallRow key={row.id} row={row} index={item.index} selected={row.id === selected} select={select} />;
-          })}
-          <Space height={below} />
+        <tbody onClick={follow} onPointerEnter={(e) => e.pointerType === "mouse" && hold(true)} onPointerLeave={() => hold(false)}>
+          <Space height={first * height} />
+          {shown.slice(first, end).map((id, i) => (
+            <CallRow key={id} row={list.row(id)!} index={first + i} selected={id === selected} select={select} />
+          ))}
+          <Space height={(shown.length - end) * height} />
         </tbody>
       </table>
       <End list={list} filter={filter} set={set} />
@@ -301,26 +325,26 @@ const CallRow = memo(function CallRow({ row, index, selected, select }: { row: R
         <Status call={row} />
       </td>
       <td>
-        <Link href={`/calls/${encodeURIComponent(row.id)}`}>
+        <a href={`/calls/${encodeURIComponent(row.id)}`}>
           <code>{visible(row.tool)}</code> <bdi className="t2">{visible(row.title)}</bdi>
-        </Link>
+        </a>
       </td>
       <td className="m0 w1">
         <bdi className="t2">{visible(row.why)}</bdi>
       </td>
       <td className="m0 w2">
         {row.run && (
-          <Link href={`/runs/${encodeURIComponent(row.run)}`}>
+          <a href={`/runs/${encodeURIComponent(row.run)}`}>
             <bdi>{visible(row.run)}</bdi>
-          </Link>
+          </a>
         )}{" "}
         <bdi className="t3">{visible(row.caller)}</bdi>
       </td>
       <td className="r num t2 m0 w3">
-        <Waited row={row} />
+        {row.ended === undefined ? <Waited row={row} /> : waitedText(row, row.ended)}
       </td>
       <td className="r num w3">
-        <Ran row={row} />
+        {row.running === undefined ? row.attempts > 0 && (row.ended !== undefined || row.ran > 0) && span(row.ran) : <Ran since={row.running} />}
       </td>
       <td className="r num t3 m0 w4">
         <time dateTime={date.toISOString()} title={exact(date)}>
@@ -333,17 +357,13 @@ const CallRow = memo(function CallRow({ row, index, selected, select }: { row: R
 
 const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
 
-function Waited({ row }: { row: Row }) {
-  const now = useNow(row.ended === undefined ? 1000 : Infinity);
-  const ms = waited(row, row.ended ?? now);
+function waitedText(row: Row, now: number) {
+  const ms = waited(row, now);
   return ms === undefined ? null : ticking(ms);
 }
 
-function Ran({ row }: { row: Row }) {
-  const now = useNow(row.running === undefined ? Infinity : 1000);
-  if (row.running !== undefined) return ticking(now - row.running);
-  return row.attempts > 0 && (row.ended !== undefined || row.ran > 0) ? span(row.ran) : null;
-}
+const Waited = ({ row }: { row: Row }) => waitedText(row, useNow(1000));
+const Ran = ({ since }: { since: number }) => ticking(useNow(1000) - since);
 
 function End({ list, filter, set }: { list: CallList; filter: Filter; set: (f: Partial<Filter>) => void }) {
   const again = (

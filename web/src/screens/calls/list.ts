@@ -18,6 +18,7 @@ export class CallList {
   private rows = new Map<string, Row>();
   /** Ids in the order of the daemon, and those that are shown. New ones wait in `order` until they may be shown. */
   private order: string[] = [];
+  private known = new Set<string>();
   shown: readonly string[] = [];
   /** What the rows were when the view was paused. */
   private frozen?: Map<string, Row>;
@@ -118,7 +119,8 @@ export class CallList {
     try {
       const { ids, next } = await this.page("");
       if (signal.aborted) return;
-      this.order = this.shown = ids;
+      this.put(ids);
+      this.shown = ids;
       this.token = next;
       this.end = next ? "more" : "all";
       this.state = "ready";
@@ -145,9 +147,10 @@ export class CallList {
         const { ids, next } = await this.page(this.token);
         if (signal.aborted || this.replaced) return;
         this.token = next;
-        found = ids.filter((id) => !this.order.includes(id));
+        found = ids.filter((id) => !this.known.has(id));
       }
       this.order = [...this.order, ...found];
+      found.forEach((id) => this.known.add(id));
       this.shown = [...this.shown, ...found];
       if (this.frozen) found.forEach((id) => this.frozen!.set(id, this.rows.get(id)!));
       this.end = !this.token ? "all" : found.length === 0 ? "far" : "more";
@@ -193,12 +196,12 @@ export class CallList {
         const page = await this.page(next);
         if (signal.aborted) return;
         head = head.concat(page.ids);
-        met = page.ids.some((id) => this.order.includes(id)) || page.next === "";
+        met = page.ids.some((id) => this.known.has(id)) || page.next === "";
         next = page.next;
       }
       if (met || this.order.length === 0) this.merge(head, next);
       else {
-        this.order = head;
+        this.put(head);
         this.token = next;
         this.end = "more";
         this.replaced = true;
@@ -226,10 +229,10 @@ export class CallList {
 
   /** Puts new ids before the known id that follows them. */
   private merge(head: string[], next: string) {
-    const known = new Set(this.order);
+    const { known } = this;
     if (!head.some((id) => !known.has(id))) return;
     if (known.size === 0) {
-      this.order = head;
+      this.put(head);
       this.token = next;
       this.end = next ? "more" : "all";
       return;
@@ -243,6 +246,11 @@ export class CallList {
         waiting = [];
       }
     }
-    this.order = [...this.order.flatMap((id) => [...(before.get(id) ?? []), id]), ...(next === "" ? waiting : [])];
+    this.put([...this.order.flatMap((id) => [...(before.get(id) ?? []), id]), ...(next === "" ? waiting : [])]);
+  }
+
+  private put(order: string[]) {
+    this.order = order;
+    this.known = new Set(order);
   }
 }
