@@ -15,11 +15,14 @@ func claimCommand(a *App) *cobra.Command {
 	request := &tooldv1.ClaimSuspensionRequest{}
 	c := &cobra.Command{
 		Use:   "claim SUSPENSION|CALL",
-		Short: "Say that you look at a suspended call, so that nobody else does",
+		Short: "Say that you look at a suspended call, or hand it over",
 		Long: `Says that you look at a suspended call, for 5 minutes or as long as --for says.
 Others see this in their inbox. Claim it again to extend the time. A claim
-refuses no decision: the first decision counts, whoever made the claim.`,
-		Example: "  toold claim 0198c1\n  toold claim 0198c1 --for 30m\n  toold claim 0198c1 --release",
+refuses no decision: the first decision counts, whoever made the claim.
+
+With --to, the claim is in the name of another person, for an hour or as long
+as --for says: that person sees in the inbox that you handed the call over.`,
+		Example: "  toold claim 0198c1\n  toold claim 0198c1 --for 30m\n  toold claim 0198c1 --to tam\n  toold claim 0198c1 --release",
 		Args:    ExactArgs("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			call, err := a.findWaiting(ctx, c, args[0])
@@ -39,9 +42,11 @@ refuses no decision: the first decision counts, whoever made the claim.`,
 	}
 	c.Flags().DurationVar(&lasts, "for", 0, "how long, 10s to 1h (default 5m)")
 	c.Flags().BoolVar(&request.Release, "release", false, "end your claim")
+	c.Flags().StringVar(&request.HandOverTo, "to", "", "hand the call over to this person")
 	c.Flags().BoolVar(&request.TakeOver, "take-over", false, "replace the claim of another person (operators)")
 	c.MarkFlagsMutuallyExclusive("release", "for")
 	c.MarkFlagsMutuallyExclusive("release", "take-over")
+	c.MarkFlagsMutuallyExclusive("release", "to")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	c.ValidArgsFunction = a.completeWaiting
 	return c

@@ -51,7 +51,7 @@ func eachQuestion(ctx context.Context, c *client, request *tooldv1.ListCallsRequ
 func inboxCommand(a *App) *cobra.Command {
 	var action, run, thread string
 	var limit int
-	var list bool
+	var list, soonest bool
 	var c *cobra.Command
 	c = &cobra.Command{
 		Use:   "inbox [SUSPENSION|CALL]",
@@ -62,7 +62,8 @@ declines with a reason, enter shows the ticket alone, q leaves. Every key stands
 at the bottom, nothing is decided without a second key, and the list follows
 what happens.
 
-Without a terminal, with --list or with --output, it is a list, oldest first.`,
+Without a terminal, with --list or with --output, it is a list, oldest first, or
+with --soonest first what expires first.`,
 		Example: `  toold inbox
   toold inbox --list
   toold inbox 0198c1
@@ -84,7 +85,10 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 			}
 			request := waiting()
 			request.Action, request.RunId, request.ThreadId = action, run, thread
-			if _, _, terminal := a.terminal(); terminal && !list && !c.Flags().Changed("output") {
+			if soonest {
+				request.Order = tooldv1.CallOrder_CALL_ORDER_EXPIRES_FIRST
+			}
+			if _, _, terminal := a.terminal(); terminal && !soonest && !list && !c.Flags().Changed("output") {
 				return workThrough(ctx, a, client, request, limit)
 			}
 			return listWaiting(ctx, a, client, request, limit)
@@ -94,6 +98,7 @@ Without a terminal, with --list or with --output, it is a list, oldest first.`,
 	c.Flags().StringVar(&run, "run", "", "only of this run")
 	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
 	c.Flags().BoolVar(&list, "list", false, "list them on a terminal too")
+	c.Flags().BoolVar(&soonest, "soonest", false, "list what expires first, not what is oldest")
 	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c

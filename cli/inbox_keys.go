@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/toold-dev/toold/cli/inbox"
 	"github.com/toold-dev/toold/cli/show"
@@ -51,11 +51,11 @@ type inboxDaemon struct {
 	request *tooldv1.ListCallsRequest
 	limit   int
 
-	next   frames // watches the namespace; nil means no open watch
-	denied bool   // the user may not watch, so the inbox polls
+	changes grpc.ServerStreamingClient[tooldv1.WatchInboxResponse] // nil means no open watch
+	ready   bool                                                   // the watch has sent what waited when it began
 }
 
-// pollEvery is the interval of polls when the user may not watch, and the pause after a broken watch.
+// pollEvery is the pause after a broken watch.
 const pollEvery = 2 * time.Second
 
 func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bool, err error) {
@@ -72,33 +72,25 @@ func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bo
 }
 
 // Changed must be called from one goroutine only.
-func (d *inboxDaemon) Changed(ctx context.Context) error {
-	if d.next == nil && !d.denied {
-		next, err := framesOf(d.c.calls.WatchCalls(ctx, &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}))
-		if err == nil {
-			d.next = next
+func (d *inboxDaemon) Changed(ctx context.Context) (err error) {
+	if d.changes == nil {
+		mask := &fieldmaskpb.FieldMask{Paths: []string{"call_id"}} // The list reads the calls.
+		d.changes, err = d.c.calls.WatchInbox(ctx, &tooldv1.WatchInboxRequest{ReadMask: mask})
+		d.ready = false
+	}
+	for err == nil {
+		var res *tooldv1.WatchInboxResponse
+		if res, err = d.changes.Recv(); err != nil {
+			break
+		}
+		d.ready = d.ready || res.GetCaughtUp() != nil
+		if d.ready && res.GetHeartbeat() == nil {
+			return nil
 		}
 	}
-	if d.next == nil {
-		sleep(ctx, pollEvery)
-		return ctx.Err()
-	}
-	for {
-		f, err := d.next()
-		if err != nil {
-			d.next, d.denied = nil, d.denied || status.Code(err) == codes.PermissionDenied
-			sleep(ctx, pollEvery)
-			return err
-		}
-		if f.GetCaughtUp() != nil {
-			return nil // calls may have changed between the list and the watch
-		}
-		for _, e := range f.GetEvents() {
-			if e.GetSuspended() != nil || e.GetResumed() != nil || e.GetFinished() != nil || e.GetVoteRecorded() != nil || e.GetClaimed() != nil {
-				return nil
-			}
-		}
-	}
+	d.changes = nil
+	sleep(ctx, pollEvery)
+	return err
 }
 
 func (d *inboxDaemon) Claim(ctx context.Context, call *tooldv1.Call) error {

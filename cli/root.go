@@ -78,7 +78,7 @@ exit-codes" lists the exit codes.`,
 			root.AddCommand(c)
 		}
 	}
-	group(groupCalls, artifactCommand(a), batchCommand(a), callCommand(a), callsCommand(a), cancelCommand(a), describeCommand(a), inputCommand(a), watchCommand(a))
+	group(groupCalls, artifactCommand(a), batchCommand(a), callCommand(a), callsCommand(a), cancelCommand(a), countsCommand(a), describeCommand(a), inputCommand(a), watchCommand(a))
 	group(groupPeople, answerCommand(a), approveCommand(a), claimCommand(a), declineCommand(a), inboxCommand(a))
 	group(groupTools, hooksCommand(a), mcpCommand(a), toolsCommand(a), workersCommand(a))
 	group(groupRuns, documentsCommand(a), modeCommand(a), runsCommand(a), threadsCommand(a))

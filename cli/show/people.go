@@ -1,6 +1,7 @@
 package show
 
 import (
+	"strconv"
 	"strings"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -57,6 +58,9 @@ func (v View) Claim(c *tooldv1.Claim) string {
 	if c == nil {
 		return "released\n"
 	}
+	if c.GetHandedOverBy() != nil {
+		return "handed over to " + principal(c.GetClaimedBy()) + " until " + v.clock(c.GetUntil()) + "\n"
+	}
 	return "claimed until " + v.clock(c.GetUntil()) + "\n"
 }
 
@@ -66,5 +70,31 @@ func (v View) claimed(s *tooldv1.Suspension) string {
 	if c == nil || !v.Now.Before(c.GetUntil().AsTime()) {
 		return ""
 	}
-	return principal(c.GetClaimedBy()) + ", until " + v.clock(c.GetUntil())
+	by := ""
+	if c.GetHandedOverBy() != nil {
+		by = ", asked by " + principal(c.GetHandedOverBy())
+	}
+	return principal(c.GetClaimedBy()) + by + ", until " + v.clock(c.GetUntil())
+}
+
+// Counts formats the numbers of calls by status, and of questions by action.
+func (v View) Counts(c *tooldv1.CountCallsResponse) string {
+	var fields []string
+	add := func(name string, n int64) {
+		text := strconv.FormatInt(n, 10)
+		if c.GetAtLeast() {
+			text = "at least " + text
+		}
+		fields = append(fields, name, text)
+	}
+	for _, s := range c.GetStatuses() {
+		add(Status(s.GetStatus()), s.GetCount())
+	}
+	for _, s := range c.GetActions() {
+		add("asks for "+Line(s.GetAction()), s.GetCount())
+	}
+	if len(fields) == 0 {
+		return "nothing runs or waits\n"
+	}
+	return v.fields(fields...)
 }
