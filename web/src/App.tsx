@@ -4,12 +4,14 @@ import { SignedIn } from "./api/session.tsx";
 import { Empty, Skeleton } from "./parts/small.tsx";
 import { Shell } from "./parts/Shell.tsx";
 import { Keeper } from "./screens/inbox/Keeper.tsx";
+import { QuarantineKeeper } from "./screens/tools/quarantine.ts";
 import { places, screens } from "./routes.tsx";
 
 export function App() {
   return (
     <SignedIn>
       <Keeper />
+      <QuarantineKeeper />
       <Shell>
         <Suspense fallback={<Skeleton />}>
           <Switch>

@@ -13,6 +13,7 @@ export interface Screen {
 export const screens: Screen[] = [
   { path: "/inbox/:id?", component: Inbox },
   { path: "/calls", component: lazy(() => import("./screens/calls/Calls.tsx")) },
+  { path: "/tools/:id?/:tab?", component: lazy(() => import("./screens/tools/Tools.tsx")) },
   { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
   { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];
@@ -30,6 +31,7 @@ export interface Place {
 export const places: Place[] = [
   { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
   { to: "/calls", name: "Calls", icon: "calls", key: "c" },
+  { to: "/tools", name: "Tools", icon: "tools", key: "t", more: true },
   { to: "/audit", name: "Audit", icon: "audit", key: "a", more: true },
   { to: "/status", name: "Status", icon: "status", key: "s" },
 ];

@@ -179,7 +179,7 @@ function Input({ field: { name, schema: s, required }, text, set, error, changed
       <Control schema={s} text={text} set={set} required={required} props={props} />
       <span id={`${id}-h`} className="hint">
         {error && <span className="err"><Text>{error}</Text> </span>}
-        {s.description && <Text most={200}>{String(s.description)}</Text>} {limits}
+        {s.description && <Text most={200}>{String(s.description)}</Text>} {limits && limits.slice(0, 1).toUpperCase() + limits.slice(1)}
       </span>
     </div>
   );
