@@ -9,7 +9,7 @@ import { start, tokens, tools } from "../daemon.ts";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 
 // An MCP server that prints a hostile line and ends: its last words are the text of the problem.
-const hostile = "\u001b[31mred\u001b[0m \u202egnp.exe <img src=x onerror=alert(1)> " + "A".repeat(2000);
+const hostile = "\u001b[31mred\u001b[0m \u202egnp.exe <img src=x onerror=alert(1)> " + "A".repeat(600);
 const folder = mkdtempSync(join(tmpdir(), "toold-status-"));
 writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { memory: { command: "/bin/sh", args: ["-c", `printf '%s\\n' '${hostile}' >&2; exit 3`] } } }));
 
@@ -60,6 +60,7 @@ test("the audit shows who did what, searches, verifies and exports", async () =>
   await page.getByRole("row").filter({ hasText: "accepted" }).first().waitFor();
   await page.getByRole("button", { name: "Verify the whole chain" }).click();
   await page.getByText(/^The chain holds: \d+ records/).waitFor();
+  assert.ok((await page.getByRole("row").count()) < 100, "all records are in the document");
   await accessible(page);
   await narrow(page);
   await picture(page, "audit");

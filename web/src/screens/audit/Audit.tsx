@@ -2,7 +2,7 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import type { AuditRecord } from "../../../gen/toold/v1/admin_service_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
@@ -65,7 +65,7 @@ function Search({ value, set }: { value: string; set: (q: string) => void }) {
         <Icon name="search" small />
         <span className="sr">Search: who, call, kind, since or until, each with a colon</span>
         <input placeholder="who: call: kind: since:" size={22} maxLength={400} value={text} onChange={(e) => type(e.target.value)} onBlur={() => set(text.trim())} />
-        <kbd>/</kbd>
+        <kbd className="wide">/</kbd>
       </label>
     </form>
   );
@@ -98,18 +98,13 @@ function Export({ filter, namespace }: { filter: Filter; namespace: string }) {
     );
   }
   return (
-    <button className="btn" disabled={filter.wrong !== ""} onClick={() => void save()}>
-      <Icon name="dl" small /> Export
+    <button className="btn" aria-label="Export" disabled={filter.wrong !== ""} onClick={() => void save()}>
+      <Icon name="dl" small /> <span className="wide">Export</span>
     </button>
   );
 }
 
 const pageSize = 200;
-
-/** A record with what it says, and what earlier records of its call say. */
-interface Row extends Said {
-  record: AuditRecord;
-}
 
 function Chain({ search, filter, start }: { search: string; filter: Filter; start: string }) {
   const { info } = useSession();
@@ -120,15 +115,21 @@ function Chain({ search, filter, start }: { search: string; filter: Filter; star
     queryFn: ({ pageParam }) => admin.readAudit({ ...request(filter), newestFirst: true, before: pageParam, pageSize }),
     initialPageParam: begin,
     getNextPageParam: (last) => last.nextPosition || undefined,
+    structuralSharing: false,
     staleTime: Infinity, // Rows do not move under the pointer: what is new waits behind the bar.
   });
-  const rows = useMemo(() => {
-    const all = (data?.pages ?? []).flatMap((p) => p.records).map((record): Row => ({ ...read(record), record }));
-    const first = new Map(all.filter((r) => r.tool).map((r) => [r.call, r]));
-    return all.map((r) => ({ ...r, tool: r.tool || (first.get(r.call)?.tool ?? ""), caller: r.caller || (first.get(r.call)?.caller ?? "") }));
-  }, [data]);
+  const pages = data?.pages;
+  const rows = useMemo(() => (pages ?? []).flatMap((p) => p.records), [pages]);
+  const first = useMemo(() => {
+    const of = new Map<string, Said>();
+    for (const r of rows) {
+      const said = read(r);
+      if (said.tool) of.set(said.call, said);
+    }
+    return of;
+  }, [rows]);
   const box = useRef<HTMLDivElement>(null);
-  const newest = rows[0]?.record.position ?? 0n;
+  const newest = rows[0]?.position ?? 0n;
   const fresh = useFresh(search, filter, newest, begin === 0n && data !== undefined);
   const showNew = () => {
     box.current?.scrollTo({ top: 0 });
@@ -153,7 +154,7 @@ function Chain({ search, filter, start }: { search: string; filter: Filter; star
       ) : rows.length === 0 && !hasNextPage ? (
         <Empty title={search ? "No record matches" : "There is no record yet"}>{search ? "Remove a word of the search." : info.features.includes("audit") ? "Each call and each change by an operator adds records here." : "The audit is off."}</Empty>
       ) : (
-        <Table rows={rows} box={box} more={hasNextPage} loading={isFetchingNextPage} load={() => void fetchNextPage()} />
+        <Table rows={rows} first={first} box={box} more={hasNextPage} loading={isFetchingNextPage} load={() => void fetchNextPage()} />
       )}
     </div>
   );
@@ -174,13 +175,27 @@ function useFresh(search: string, filter: Filter, newest: bigint, on: boolean): 
   return text;
 }
 
-function Table({ rows, box, more, loading, load }: { rows: Row[]; box: React.RefObject<HTMLDivElement | null>; more: boolean; loading: boolean; load: () => void }) {
+const narrow = matchMedia("(max-width: 64rem)");
+
+/** Reports whether rows wrap, so that they have different heights. Rows of one height need no measuring, which would be slow. */
+function useWraps() {
+  return useSyncExternalStore(
+    (changed) => {
+      narrow.addEventListener("change", changed);
+      return () => narrow.removeEventListener("change", changed);
+    },
+    () => narrow.matches,
+  );
+}
+
+function Table({ rows, first, box, more, loading, load }: { rows: AuditRecord[]; first: Map<string, Said>; box: React.RefObject<HTMLDivElement | null>; more: boolean; loading: boolean; load: () => void }) {
   const [, go] = useLocation();
   const [at, select] = useState(-1);
   const table = useRef<HTMLTableElement>(null);
+  const wraps = useWraps();
   const virtual = useVirtualizer({
-    count: rows.length, getScrollElement: () => box.current, estimateSize: () => 30, overscan: 12, scrollMargin: table.current?.offsetTop ?? 0,
-    getItemKey: (i) => String(rows[i]!.record.position),
+    count: rows.length, getScrollElement: () => box.current, estimateSize: () => 30, overscan: 6, scrollMargin: table.current?.offsetTop ?? 0,
+    getItemKey: (i) => String(rows[i]!.position),
   });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
@@ -196,7 +211,7 @@ function Table({ rows, box, more, loading, load }: { rows: Row[]; box: React.Ref
     j: () => move(at + 1),
     k: () => move(at - 1),
     enter: () => {
-      const call = rows[at]?.call;
+      const call = rows[at] && read(rows[at]).call;
       if (call) go(`/calls/${encodeURIComponent(call)}`);
     },
     escape: () => select(-1),
@@ -219,17 +234,17 @@ function Table({ rows, box, more, loading, load }: { rows: Row[]; box: React.Ref
         <tbody>
           {above > 0 && (
             <tr className="space" aria-hidden="true">
-              <td colSpan={5} style={{ height: above }} />
+              <td style={{ height: above }} />
             </tr>
           )}
           {items.map(({ index, key }) => (
-            <tr key={key} data-index={index} ref={virtual.measureElement} aria-rowindex={index + 2} aria-selected={index === at} onClick={() => select(index)}>
-              <One row={rows[index]!} before={rows[index - 1]} />
+            <tr key={key} data-index={index} ref={wraps ? virtual.measureElement : undefined} aria-rowindex={index + 2} aria-selected={index === at} onClick={() => select(index)}>
+              <One record={rows[index]!} before={rows[index - 1]} first={first.get(read(rows[index]!).call)} />
             </tr>
           ))}
           {below > 0 && (
             <tr className="space" aria-hidden="true">
-              <td colSpan={5} style={{ height: below }} />
+              <td style={{ height: below }} />
             </tr>
           )}
         </tbody>
@@ -239,11 +254,14 @@ function Table({ rows, box, more, loading, load }: { rows: Row[]; box: React.Ref
   );
 }
 
-function One({ row: r, before }: { row: Row; before?: Row }) {
-  const date = timestampDate(r.record.time!);
-  const link = hex(r.record.link);
+/** `first` is what the first record of the call says: its tool and its caller. */
+const One = memo(function One({ record, before, first }: { record: AuditRecord; before?: AuditRecord; first?: Said }) {
+  const r = read(record);
+  const tool = r.tool || first?.tool, caller = r.caller || first?.caller;
+  const date = timestampDate(record.time!);
+  const link = hex(record.link);
   const day = date.toDateString();
-  const newDay = day !== new Date().toDateString() && (!before || timestampDate(before.record.time!).toDateString() !== day);
+  const newDay = day !== new Date().toDateString() && (!before || timestampDate(before.time!).toDateString() !== day);
   const copy = () => void navigator.clipboard.writeText(link).then(() => toast("The link of the record is copied."));
   return (
     <>
@@ -253,15 +271,16 @@ function One({ row: r, before }: { row: Row; before?: Row }) {
           {clock(date)}
         </time>
       </td>
-      <td title={oneLine(`${r.what} ${r.tool}`, 500)}>
+      <td title={oneLine(`${r.what} ${tool ?? ""}`, 500)}>
         <span className={r.tone}>
           <Text most={200}>{r.what}</Text>
         </span>{" "}
-        {r.tool && (
+        {tool && (
           <code className="t2">
-            <Text most={64}>{r.tool}</Text>
+            <Text most={64}>{tool}</Text>
           </code>
         )}
+        {r.by && <span className="by t3" aria-hidden="true"> {oneLine(r.by, 40)}</span>}
       </td>
       <td className="m0 c3">
         <Text most={80}>{r.by}</Text>
@@ -269,15 +288,15 @@ function One({ row: r, before }: { row: Row; before?: Row }) {
       <td className="t2 m0 c4">
         {r.call && (
           <Link href={`/calls/${encodeURIComponent(r.call)}`} title={oneLine(r.call)}>
-            {r.caller && r.caller !== r.by ? <Text most={80}>{`of ${r.caller}`}</Text> : <code>{oneLine(r.call, 60).slice(0, 13)}…</code>}
+            {caller && caller !== r.by ? <Text most={80}>{`of ${caller}`}</Text> : <code>{oneLine(r.call, 60).slice(0, 13)}…</code>}
           </Link>
         )}
       </td>
       <td className="c5">
-        <button className="lnk" title={`Record ${r.record.position}, link ${link}`} aria-label={`${link.slice(0, 4)}: copy the link of record ${r.record.position}`} onClick={copy}>
+        <button className="lnk" title={`Record ${record.position}, link ${link}`} aria-label={`${link.slice(0, 4)}: copy the link of record ${record.position}`} onClick={copy}>
           <code className="t3">{link.slice(0, 4)}</code>
         </button>
       </td>
     </>
   );
-}
+});

@@ -20,8 +20,16 @@ const text = (v: unknown) => (typeof v === "string" ? v : typeof v === "number" 
 const answers: Record<string, string> = { RESUME: "yes", CANCEL: "no" };
 const scopes: Record<string, string> = { run: "for the run", thread: "for the thread", namespace: "for the namespace" };
 
-/** Reads a record. */
+const known = new WeakMap<AuditRecord, Said>();
+
+/** Reads a record, once. */
 export function read(record: AuditRecord): Said {
+  let said = known.get(record);
+  if (!said) known.set(record, (said = readNow(record)));
+  return said;
+}
+
+function readNow(record: AuditRecord): Said {
   let e: Json;
   try {
     e = object(JSON.parse(new TextDecoder().decode(record.record)));

@@ -48,7 +48,7 @@ export function Sources() {
         <table className="t">
           <thead>
             <tr>
-              <th>Source</th>
+              <th className="src">Source</th>
               <th className="fit">State</th>
               <th className="fit r">Tools</th>
               <th className="fit m0">Trust</th>

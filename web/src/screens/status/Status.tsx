@@ -40,7 +40,7 @@ export default function Status() {
       <header className="bar top">
         <h1>Status</h1>
         {n > 0 && (
-          <span className="st wait">
+          <span className="st wait many">
             <Icon name="warn" small />
             {n === 1 ? "1 problem" : `${n} problems`}
           </span>
