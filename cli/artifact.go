@@ -160,6 +160,14 @@ func searchArtifact(ctx context.Context, a *App, c *client, id, name string, r *
 	}
 }
 
+// oneOrTwoArgs accepts a handle, or a call and a name.
+func oneOrTwoArgs(c *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		return nil
+	}
+	return ExactArgs("a CALL", "a NAME")(c, args)
+}
+
 func artifactCommand(a *App) *cobra.Command {
 	var r artifactRange
 	c := &cobra.Command{
@@ -172,12 +180,7 @@ In place of CALL NAME stands also the handle that a model was told.`,
   toold artifact artifact://CALL/stdout --line 2000 --lines 50
   toold artifact CALL stdout --line -20
   toold artifact CALL stdout --search 'error|panic' --regexp`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return nil
-			}
-			return ExactArgs("a CALL", "a NAME")(c, args)
-		},
+		Args:              oneOrTwoArgs,
 		ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			id, name, err := artifactArgs(args)

@@ -81,8 +81,6 @@ func check(ctx context.Context, cfg *config.Config, o options) (warnings []strin
 	return append(warnings, unread...), errors.Join(rulesErr, redactErr, secretsErr, tokenErr, authErr, identitiesErr, tlsErr, logErr, pluginsErr, hooksErr, toolsErr, mcpErr)
 }
 
-func readOnly[T any](v T, _ []byte, err error) (T, error) { return v, err }
-
 type noExec struct{}
 
 func (noExec) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {

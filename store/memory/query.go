@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -109,12 +110,15 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (call.Page, error) {
 			if err != nil {
 				return err
 			}
-			if finder.Take(rows.Call{Position: r.position, Key: r.key, Call: c}) != nil {
-				break
+			if err := finder.Take(rows.Call{Position: r.position, Key: r.key, Call: c}); err != nil {
+				return err
 			}
 		}
 		return nil
 	})
+	if errors.Is(err, rows.ErrEnough) {
+		err = nil
+	}
 	return finder.Page(), err
 }
 
