@@ -216,18 +216,23 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
   const [most, show] = useState(portion);
   const until = Math.max(most, selected + 10);
   // The first question of a kind says how many are alike.
-  const alike = new Map<string, string[]>();
-  for (const { id } of places) {
-    const kind = questions.has(id) ? kindOf(questions.get(id)!) : undefined;
-    if (kind) alike.set(kind, [...(alike.get(kind) ?? []), id].slice(0, mostTogether));
-  }
+  const alike = useMemo(() => {
+    const kinds = new Map<string, string[]>();
+    for (const { id } of places) {
+      const q = questions.get(id), kind = q && kindOf(q), same = kind && kinds.get(kind);
+      if (!kind) continue;
+      if (!same) kinds.set(kind, [id]);
+      else if (same.length < mostTogether) same.push(id);
+    }
+    return new Map([...kinds.values()].filter((ids) => ids.length > 1).map((ids) => [ids[0]!, ids]));
+  }, [places, questions]);
   const from = Math.max(0, until - 100); // at most 100 rows are on the page
   return (
     <>
       {from > 0 && <button className="btn bare sm more" onClick={() => show(portion)}>Show the first {portion}</button>}
       {groups.map(({ group, title }) => {
         const all = places.filter((p) => p.group === group && questions.has(p.id));
-        const part = all.filter((p) => places.indexOf(p) >= from && places.indexOf(p) < until);
+        const part = places.slice(from, until).filter((p) => p.group === group && questions.has(p.id));
         if (part.length === 0) return null;
         return (
           <section key={group} aria-label={title}>
@@ -237,7 +242,7 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
             </div>
             {part.map(({ id }) => {
               const q = questions.get(id)!;
-              const same = [...alike.values()].find((ids) => ids[0] === id && ids.length > 1);
+              const same = alike.get(id);
               return (
                 <div key={id}>
                   {same && <Alike q={q} ids={same} together={row.together} />}

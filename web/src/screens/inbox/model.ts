@@ -113,9 +113,9 @@ export function outcome(s: SettledQuestion, me: string): string {
  */
 export function kindOf(q: Question): string | undefined {
   const { call } = q, s = call.suspension, a = call.assessment;
-  if (q.settled || !s || s.action !== "approval" || !q.rights.approve?.allowed || s.responseSchema || (s.approvers?.count ?? 0) > 1 || !call.run?.runId) return;
+  if (q.settled || !s || s.action !== "approval" || !q.rights.approve?.allowed || s.responseSchema || (s.approvers?.count ?? 0) > 1) return;
   if (!a || a.safety === Safety.DESTRUCTIVE || a.safety === Safety.NETWORK || a.openWorld || a.tier === Tier.ESCALATE || call.description?.kind === Kind.DELETE) return;
-  return JSON.stringify([call.tool, call.caller?.subject, call.run.onBehalfOf, call.run.runId]);
+  return JSON.stringify([call.tool, call.caller?.subject, call.run?.onBehalfOf, call.run?.runId]);
 }
 
 /** How many questions are answered together at most: each is read before it is answered. */
