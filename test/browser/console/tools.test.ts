@@ -209,3 +209,20 @@ test("who is no operator sees nothing of what is held back", async () => {
   assert.deepEqual(await other.locator(".sbs td.add ins").allTextContents(), ["00", "READ_ONLY", "READ_ONLY", "OBSERVE", "READ_ONLY", "READ_ONLY", "OBSERVE"]); // effects, and the mildest
   await picture(other, "tool-milder");
 });
+
+test("a killed daemon leaves the page, says so, and is back by itself", async () => {
+  await serve("Says the weather.");
+  const { page } = await signIn(daemon, "operator", "/tools/deploy");
+  await page.getByLabel("target").fill("typed before");
+  await page.route("**/toold.v1.*/**", (r) => r.abort());
+  await page.getByText("The daemon does not answer").waitFor();
+  assert.ok(await page.getByRole("button", { name: "Describe" }).isDisabled());
+  await accessible(page);
+  await narrow(page);
+  await page.unroute("**/toold.v1.*/**");
+  await daemon.again();
+  await page.getByText("The daemon does not answer").waitFor({ state: "hidden" });
+  assert.equal(await page.getByLabel("target").inputValue(), "typed before");
+  await page.getByRole("button", { name: "Describe" }).click();
+  await page.getByText("It would ask somebody").waitFor();
+});

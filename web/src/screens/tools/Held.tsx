@@ -21,7 +21,16 @@ import { differences, suspicionOf } from "./model.ts";
 /** Calls that met the quarantine are counted up to this number. */
 const mostMet = 50;
 
-export function Held({ held: q, ids }: { held: QuarantinedTool; ids: string[] }) {
+interface Props {
+  held: QuarantinedTool;
+  /** The ids of the tools that the viewer sees. */
+  ids: string[];
+  tab?: string;
+  /** The daemon does not answer: nothing can be sent. */
+  lost: boolean;
+}
+
+export function Held({ held: q, ids, tab, lost }: Props) {
   const d = q.waiting!;
   const { has } = useSession();
   const parts = differences(q.trusted, q.waiting);
@@ -64,16 +73,16 @@ export function Held({ held: q, ids }: { held: QuarantinedTool; ids: string[] })
           <dt>Trusted</dt><dd><code>{q.trusted?.digest}</code></dd>
           <dt>Waiting</dt><dd><code>{d.digest}</code></dd>
         </dl>
-        <History tool={d.id} />
+        <History tool={d.id} source={d.source} full={tab === "definitions"} />
       </div>
-      <Answer q={q} calls={`/calls?${new URLSearchParams({ tool: d.id, since })}`} met={met.data} />
+      <Answer q={q} lost={lost} calls={`/calls?${new URLSearchParams({ tool: d.id, error: "not_found", since })}`} met={met.data} />
     </article>
   );
 }
 
 type Step = "rest" | "accept" | "refuse" | "sent";
 
-function Answer({ q, calls: link, met }: { q: QuarantinedTool; calls: string; met?: string }) {
+function Answer({ q, lost, calls: link, met }: { q: QuarantinedTool; lost: boolean; calls: string; met?: string }) {
   const { has } = useSession();
   const client = useQueryClient();
   const [step, setStep] = useState<Step>("rest");
@@ -81,7 +90,7 @@ function Answer({ q, calls: link, met }: { q: QuarantinedTool; calls: string; me
   const digest = q.waiting!.digest, tool = q.waiting!.id;
   const [armed, setArmed] = useState(digest); // the digest that the viewer looked at when the bar was armed
   // Tools of workers belong to a namespace; the others serve all namespaces.
-  const may = has(Role.ADMIN) || (has(Role.OPERATOR) && q.waiting!.source.startsWith("worker:"));
+  const role = has(Role.ADMIN) || (has(Role.OPERATOR) && q.waiting!.source.startsWith("worker:")), may = role && !lost;
   const arm = (to: Step) => {
     setArmed(digest);
     setError(undefined);
@@ -107,7 +116,7 @@ function Answer({ q, calls: link, met }: { q: QuarantinedTool; calls: string; me
     await Promise.all([client.invalidateQueries({ queryKey: ["quarantine"] }), client.invalidateQueries({ queryKey: ["tools"] }), client.invalidateQueries({ queryKey: ["definitions", tool] })]);
   };
   useKeys({ a: () => may && arm("accept"), d: () => may && !q.refusedAt && arm("refuse") }, step === "rest");
-  useKeys({ y: () => (step === "accept" || step === "refuse") && void send(step), escape: () => setStep("rest") }, step === "accept" || step === "refuse");
+  useKeys({ y: () => may && (step === "accept" || step === "refuse") && void send(step), escape: () => setStep("rest") }, step === "accept" || step === "refuse");
   return (
     <div className="act">
       {error !== undefined && <Failure error={error} what={hasReason(error, "DIGEST_MISMATCH") ? "The definition changed again while you looked. Nothing was sent to models; look at the new difference." : "Your answer was not taken."} />}
@@ -116,7 +125,7 @@ function Answer({ q, calls: link, met }: { q: QuarantinedTool; calls: string; me
           <button className="btn lg" disabled={!may || step === "sent"} onClick={() => arm("accept")}>Accept this definition <kbd>a</kbd></button>
           {!q.refusedAt && <button className="btn lg bad" disabled={!may || step === "sent"} onClick={() => arm("refuse")}>Refuse it <kbd>d</kbd></button>}
           {met !== undefined && met !== "0" && <Link className="btn lg" href={link}>The {met} {met === "1" ? "call" : "calls"}</Link>}
-          <span className="right t3 wide">{may ? "The answer is written into the audit chain." : "Only an admin may answer: this source serves every namespace."}</span>
+          <span className="right t3 wide">{role ? (lost ? "Answers wait until the daemon is back." : "The answer is written into the audit chain.") : "Only an admin may answer: this source serves every namespace."}</span>
         </div>
       ) : (
         <div className={`bar2 ${step === "accept" ? "arm" : "no"}`} role="group" aria-label={step === "accept" ? "Accept" : "Refuse"}>
@@ -125,7 +134,7 @@ function Answer({ q, calls: link, met }: { q: QuarantinedTool; calls: string; me
           </span>
           <span className="pair">
             <button className="btn lg" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
-            <button className={`btn lg ${step === "accept" ? "go" : "bad"}`} autoFocus onClick={() => void send(step)}>{step === "accept" ? "Accept" : "Refuse"} it <kbd>y</kbd></button>
+            <button className={`btn lg ${step === "accept" ? "go" : "bad"}`} autoFocus disabled={lost} onClick={() => void send(step)}>{step === "accept" ? "Accept" : "Refuse"} it <kbd>y</kbd></button>
           </span>
         </div>
       )}

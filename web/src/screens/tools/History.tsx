@@ -25,7 +25,7 @@ function Day({ d }: { d: JudgedDefinition }) {
 }
 
 /** The list, with what changed in a few words. `full` shows each difference. */
-export function History({ tool, full = false }: { tool: string; full?: boolean }) {
+export function History({ tool, source = "", full = false }: { tool: string; source?: string; full?: boolean }) {
   const { data, error, refetch } = useDefinitions(tool);
   if (error) return <Failure error={error} what="The history of the definition was not read." again={() => void refetch()} />;
   if (!data) return null;
@@ -35,7 +35,7 @@ export function History({ tool, full = false }: { tool: string; full?: boolean }
     <section className="sec" aria-label="Definitions">
       <header>
         <h2>Definition</h2>
-        {!full && all.length > 1 && <Link className="right" href={`/tools/${encodeURIComponent(tool)}/definitions`}>Compare {more ? "them" : `all ${all.length}`}</Link>}
+        {!full && all.length > 1 && <Link className="right" href={`/tools/${encodeURIComponent(tool)}/definitions${source && `?source=${encodeURIComponent(source)}`}`}>Compare {more ? "them" : `all ${all.length}`}</Link>}
       </header>
       {all.length === 0 && <p className="t3">The daemon trusts this source, so it keeps no earlier definitions.</p>}
       <ol className={`tl narrow ${full ? "stack tight" : ""}`}>

@@ -15,7 +15,7 @@ import { History } from "./History.tsx";
 import { effectsOf, short, sourceState, tierWord, useToolCalls } from "./model.ts";
 import { TryIt } from "./TryIt.tsx";
 
-export function ToolPage({ tool: d, tab, source }: { tool: Descriptor; tab?: string; source?: Source }) {
+export function ToolPage({ tool: d, tab, source, lost }: { tool: Descriptor; tab?: string; source?: Source; lost: boolean }) {
   const { has } = useSession();
   const state = sourceState(source);
   const calls = useToolCalls();
@@ -28,7 +28,7 @@ export function ToolPage({ tool: d, tab, source }: { tool: Descriptor; tab?: str
           <h1 tabIndex={-1}><code className="b20"><Text most={64}>{d.id}</Text></code> {d.displayName && d.displayName !== d.id && <span className="t2"><Text most={100}>{d.displayName}</Text></span>}</h1>
           {calls.data && (
             <p className="due">
-              <b className="num">{calls.data.counted === 0 ? "No calls" : use ? <Link href={`/calls?tool=${encodeURIComponent(d.id)}`}>{use.calls.toLocaleString("en")}</Link> : 0}</b>
+              <b className="num">{calls.data.counted === 0 ? "No calls" : use ? <Link href={`/calls?tool=${encodeURIComponent(d.id)}&since=all`}>{use.calls.toLocaleString("en")}</Link> : 0}</b>
               <span>{calls.data.counted === 0 ? "yet" : <>of the last {calls.data.counted.toLocaleString("en")} calls</>}{use && ended > 0 ? `, ${((100 * use.failed) / ended).toFixed(1)} % failed` : ""}{use?.denied ? `, ${use.denied.toLocaleString("en")} denied` : ""}</span>
             </p>
           )}
@@ -51,7 +51,7 @@ export function ToolPage({ tool: d, tab, source }: { tool: Descriptor; tab?: str
               <Facts d={d} />
               {has(Role.APPROVER, Role.VIEWER, Role.OPERATOR, Role.ADMIN) && <History tool={d.id} />}
             </div>
-            <TryIt tool={d} />
+            <TryIt tool={d} lost={lost} />
           </div>
         )}
       </div>

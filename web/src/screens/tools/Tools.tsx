@@ -6,7 +6,7 @@ import type { Source } from "../../../gen/toold/v1/source_pb.ts";
 import type { Descriptor } from "../../../gen/toold/v1/tool_service_pb.ts";
 import { useKeys } from "../../keys.ts";
 import { Icon } from "../../parts/Icon.tsx";
-import { Empty, Failure, Skeleton, Tag } from "../../parts/small.tsx";
+import { Banner, Empty, Failure, Skeleton, Tag } from "../../parts/small.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
 import { Time } from "../../parts/Time.tsx";
 import { Export } from "./Export.tsx";
@@ -64,6 +64,7 @@ export default function Tools() {
     return next;
   }, { replace: true });
 
+  const lost = !!catalogue.data && (catalogue.failureCount > 0 || !!catalogue.error);
   const count = new Set(all.map((t) => t.source)).size;
   return (
     <div className={`tools ${id ? "open" : ""}`}>
@@ -72,6 +73,7 @@ export default function Tools() {
         {catalogue.data && <span className="t3 wide">{all.length} {all.length === 1 ? "tool" : "tools"} from {count} {count === 1 ? "source" : "sources"}, as you may see them</span>}
         <div className="right rowx"><Export /></div>
       </header>
+      {lost && <Banner tone="wait" action="Try now" onAction={() => void catalogue.refetch()}>The daemon does not answer. What you see may be old, and nothing can be sent.</Banner>}
       <div className="split">
         <section className="pane list" aria-label="Tools" ref={list}>
           <div className="find">
@@ -82,8 +84,8 @@ export default function Tools() {
               <kbd>/</kbd>
             </label>
           </div>
-          {catalogue.error && <Failure error={catalogue.error} what="The tools were not read." again={() => void catalogue.refetch()} />}
-          {quarantine.error && <Failure error={quarantine.error} what="The tools that are held back were not read." again={() => void quarantine.refetch()} />}
+          {catalogue.error && !catalogue.data && <Failure error={catalogue.error} what="The tools were not read." again={() => void catalogue.refetch()} />}
+          {quarantine.error && !lost && <Failure error={quarantine.error} what="The tools that are held back were not read." again={() => void quarantine.refetch()} />}
           {!catalogue.data && !catalogue.error && <Skeleton rows={8} />}
           <Rows rows={rows} current={at} sources={sources.data ?? []} to={with_q} />
           {catalogue.data && rows.length === 0 && (find ? <Empty title="No tool matches"><button className="btn sm" onClick={() => setFind("")}>Show all</button></Empty> : <Empty title="There are no tools that you may see">The daemon’s own tools, MCP servers and workers would be here. See <code>toold tools sources</code>.</Empty>)}
@@ -91,8 +93,8 @@ export default function Tools() {
         <section className="pane show" aria-label="Tool">
           {id && <div className="mtop"><button className="btn sm" onClick={() => go(with_q("/tools"))}><Icon name="left" small /> Tools</button></div>}
           {!id ? <Empty title="Choose a tool">{rows.length > 0 && <>With <kbd>j</kbd> you open the first one.</>}</Empty>
-            : held && (source || !tool) ? <Held key={held.waiting?.id + " " + held.waiting?.source} held={held} ids={all.map((t) => t.id)} />
-            : tool ? <ToolPage key={tool.id} tool={tool} tab={tab} source={sources.data?.find((s) => s.name === tool.source)} />
+            : held && (source || !tool) ? <Held key={held.waiting?.id + " " + held.waiting?.source} held={held} ids={all.map((t) => t.id)} tab={tab} lost={lost} />
+            : tool ? <ToolPage key={tool.id} tool={tool} tab={tab} source={sources.data?.find((s) => s.name === tool.source)} lost={lost} />
             : catalogue.isLoading || quarantine.isLoading ? <Skeleton />
             : <Empty title="There is no such tool">No tool that you may see has the id <code><Text most={64}>{id}</Text></code>. It may have been removed, or an operator has to accept its new definition.</Empty>}
         </section>

@@ -28,7 +28,7 @@ interface Described {
   at: ReturnType<typeof timestampNow>;
 }
 
-export function TryIt({ tool }: { tool: Descriptor }) {
+export function TryIt({ tool, lost }: { tool: Descriptor; lost: boolean }) {
   const { has } = useSession();
   const schema = parseSchema(tool.parameters), form = fieldsOf(schema) !== undefined;
   const [text, setText] = useState("{}");
@@ -45,7 +45,7 @@ export function TryIt({ tool }: { tool: Descriptor }) {
   if (!has(Role.CALLER, Role.DELEGATE)) return <section className="sec"><h2>Try it</h2><Note icon="info">Describing and running a tool needs the role caller, which you do not have.</Note></section>;
   const now = describe.data && describe.data.arguments === text ? describe.data : undefined;
   const errors = new Map(now?.response.error?.fieldViolations.map((v) => [/^[^.[]*/.exec(v.field)![0], `${v.field.replace(/^[^.[]*/, "")} ${v.description}`.trim()]));
-  const ready = now?.response.valid && !run.isPending;
+  const ready = now?.response.valid && !run.isPending && !lost;
   const change = (next: string) => {
     setText(next);
     run.reset();
@@ -74,7 +74,7 @@ export function TryIt({ tool }: { tool: Descriptor }) {
         >
           {json ? <JSONText label="Arguments" value={text} onChange={change} error={errors.size ? [...errors].map(([f, t]) => `${f} ${t}`).join("; ") : undefined} /> : <SchemaForm schema={schema!} value={text} onChange={change} errors={errors} />}
           <div className="rowx">
-            <button className="btn go" disabled={describe.isPending || !isJSON(text)}>Describe <kbd>enter</kbd></button>
+            <button className="btn go" disabled={describe.isPending || lost || !isJSON(text)}>Describe <kbd>enter</kbd></button>
             <button className={`btn ${now?.response.assessment?.safety === Safety.DESTRUCTIVE ? "bad" : ""}`} type="button" disabled={!ready} onClick={() => run.mutate(text)}>Run <kbd>shift</kbd> <kbd>enter</kbd></button>
             <span className="t3">{now ? (ready ? "Run starts exactly what is described." : "") : "Describe runs nothing. Run comes after it."}</span>
           </div>

@@ -26,7 +26,7 @@ export function useCatalogue() {
   const client = useQueryClient();
   return useQuery({
     queryKey: ["tools"],
-    refetchInterval: again,
+    refetchInterval: (q) => (q.state.fetchFailureCount > 0 || q.state.error ? 2000 : again),
     queryFn: async (): Promise<Catalogue> => {
       const old = client.getQueryData<Catalogue>(["tools"]);
       const all: Descriptor[] = [];
@@ -138,12 +138,12 @@ export interface Suspicion {
 
 const weight: Record<Safety, number> = { [Safety.UNSPECIFIED]: 1, [Safety.READ_ONLY]: 0, [Safety.MUTATING]: 1, [Safety.NETWORK]: 2, [Safety.DESTRUCTIVE]: 3 };
 
-function milder(before: Assessment, after: Assessment, what: string): string[] {
+function milder(before: Assessment, after: Assessment): string[] {
   const out: string[] = [];
-  if (before.mutability === Mutability.MUTATING && after.mutability === Mutability.READ_ONLY) out.push(`${what}changes became reads`);
-  else if (weight[after.safety] < weight[before.safety]) out.push(`${what}${Safety[before.safety]} became ${Safety[after.safety]}`.replace("_", " "));
-  if (after.tier < before.tier) out.push(`${what}the tier ${tierWord(before.tier)} became ${tierWord(after.tier)}`);
-  if (before.openWorld && !after.openWorld) out.push(`${what}other systems are no longer named`);
+  if (before.mutability === Mutability.MUTATING && after.mutability === Mutability.READ_ONLY) out.push("changes became reads");
+  else if (weight[after.safety] < weight[before.safety]) out.push(`${Safety[before.safety]} became ${Safety[after.safety]}`.replace("_", " "));
+  if (after.tier < before.tier) out.push(`the tier ${tierWord(before.tier)} became ${tierWord(after.tier)}`);
+  if (before.openWorld && !after.openWorld) out.push("other systems are no longer named");
   return out;
 }
 
@@ -154,8 +154,8 @@ export function suspicionOf(q: QuarantinedTool, ids: string[]): Suspicion {
   const { trusted, waiting } = q;
   if (!trusted || !waiting) return { milder: [], names: [], unseen: 0 };
   const blank = create(AssessmentSchema, { mutability: Mutability.MUTATING, safety: Safety.MUTATING, tier: Tier.CONFIRM });
-  const mild = trusted.effects ? milder(trusted.effects, waiting.effects ?? blank, "") : [];
-  if (trusted.mildest || waiting.mildest) mild.push(...milder(trusted.mildest ?? trusted.effects ?? blank, waiting.mildest ?? waiting.effects ?? blank, "at the mildest, "));
+  const mild = trusted.effects ? milder(trusted.effects, waiting.effects ?? blank) : [];
+  if (trusted.mildest || waiting.mildest) mild.push(...milder(trusted.mildest ?? trusted.effects ?? blank, waiting.mildest ?? waiting.effects ?? blank).filter((m) => !mild.includes(m)).map((m) => `at the mildest, ${m}`));
   if (trusted.idempotent !== waiting.idempotent && waiting.idempotent) mild.push("it may run again after a crash");
   const old = textOf(trusted), now = textOf(waiting);
   const has = (text: string, id: string) => new RegExp(`(?<![\\w-])${id}(?![\\w-])`).test(text); // Ids have only letters, digits, "_" and "-".
