@@ -14,6 +14,8 @@ export const screens: Screen[] = [
   { path: "/inbox/:id?", component: Inbox },
   { path: "/calls", component: lazy(() => import("./screens/calls/Calls.tsx")) },
   { path: "/tools/:id?/:tab?", component: lazy(() => import("./screens/tools/Tools.tsx")) },
+  { path: "/policy/kept", component: lazy(() => import("./screens/policy/Kept.tsx")) },
+  { path: "/policy/:part?", component: lazy(() => import("./screens/policy/Policy.tsx")) },
   { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
   { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];
@@ -32,6 +34,7 @@ export const places: Place[] = [
   { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
   { to: "/calls", name: "Calls", icon: "calls", key: "c" },
   { to: "/tools", name: "Tools", icon: "tools", key: "t", more: true },
+  { to: "/policy", name: "Policy", icon: "policy", key: "p", more: true },
   { to: "/audit", name: "Audit", icon: "audit", key: "a", more: true },
   { to: "/status", name: "Status", icon: "status", key: "s" },
 ];
