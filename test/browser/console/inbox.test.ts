@@ -227,6 +227,21 @@ test("the browser notifies of a new question only after the viewer asked for it"
   await eventually(async () => (await told()).length, 1);
 });
 
+test("of many questions at most 100 rows are on the page, and all can be reached", async () => {
+  await Promise.all(Array.from({ length: 150 }, (_, i) => ask(`many-${i}`, "run-of-many")));
+  const { page, errors } = await signIn(daemon, "person", "/inbox?q=run-of-many");
+  await eventually(() => page.locator(".tk").count(), 80);
+  await page.getByRole("button", { name: "70 more" }).click();
+  await page.getByRole("button", { name: "Show the first 80" }).waitFor();
+  assert.ok((await page.locator(".tk").count()) <= 100);
+  await page.locator(".tk").last().click();
+  await page.locator(".pbar").getByText("150 of 150").waitFor();
+  await page.getByText('"many-').first().waitFor();
+  await page.getByRole("button", { name: "Show the first 80" }).click();
+  assert.ok((await page.locator(".tk").count()) <= 100);
+  assert.deepEqual(errors, []);
+});
+
 test("the inbox of many kinds", async () => {
   const { page } = await signIn(daemon, "operator", "/inbox");
   await page.locator(".tk").nth(3).waitFor();
