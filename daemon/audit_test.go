@@ -287,6 +287,23 @@ func TestAuditPages(t *testing.T) {
 	if err != nil || len(got.GetFindings()) != 1 || got.GetFindings()[0].GetKind() != "CHANGED" {
 		t.Errorf("with the link of another record: %v, %v", got, err)
 	}
+	kept, err := p.p.admin.ListAuditCheckpoints(ctx, &tooldv1.ListAuditCheckpointsRequest{PageSize: 1})
+	must(t, err)
+	for lines, want := range map[string]string{
+		kept.GetCheckpoints()[0].GetLine():                                                    "",
+		strings.Replace(kept.GetCheckpoints()[0].GetLine(), `"position":`, `"position":9`, 1): "SIGNATURE",
+		"not JSON": "INVALID_FIELD",
+		strings.Replace(kept.GetCheckpoints()[0].GetLine(), `"namespace":"default"`, `"namespace":"other"`, 1): "SIGNATURE",
+	} {
+		got, err := p.p.admin.VerifyAudit(ctx, &tooldv1.VerifyAuditRequest{Checkpoints: lines})
+		found := reasonOf(err)
+		if len(got.GetFindings()) > 0 {
+			found = got.GetFindings()[0].GetKind()
+		}
+		if found != want {
+			t.Errorf("compared with %s: %v, %v; want %q", lines, got, err, want)
+		}
+	}
 	problems, err := p.p.admin.ListProblems(ctx, &tooldv1.ListProblemsRequest{})
 	if err != nil || slices.ContainsFunc(problems.GetProblems(), func(p *tooldv1.Problem) bool { return strings.HasPrefix(p.GetCode(), "AUDIT") }) {
 		t.Errorf("problems: %v, %v", problems, err)

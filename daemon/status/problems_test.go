@@ -40,8 +40,9 @@ func TestProblems(t *testing.T) {
 		"isolation missing": {status.Facts{Isolation: status.Isolation{Missing: []isolation.NamedFact{{Name: "net"}, {Name: "fs_read"}}}}, []string{"ISOLATION_MISSING", "ISOLATION_MISSING"}},
 		"disk full":         {status.Facts{Full: true, Samples: falling(2, 1)}, []string{"DISK_FULL"}},
 		"disk low":          {status.Facts{Samples: falling(gib-1, gib-1)}, []string{"DISK_LOW"}},
-		"disk fills":        {status.Facts{Samples: falling(50*gib, 47*gib)}, []string{"DISK_FILLING"}}, // in 16 hours
-		"disk fills slowly": {status.Facts{Samples: falling(50*gib, 49*gib)}, nil},                      // in 49 hours
+		"disk fills":        {status.Facts{Samples: falling(50*gib, 47*gib)}, []string{"DISK_FILLING"}},                                                                 // in 16 hours
+		"disk fills slowly": {status.Facts{Samples: falling(50*gib, 49*gib)}, nil},                                                                                      // in 49 hours
+		"disk just filled":  {status.Facts{Samples: []service.LoadSample{{Time: now.Add(-5 * time.Minute), DiskFree: 50 * gib}, {Time: now, DiskFree: 40 * gib}}}, nil}, // no trend yet
 		"disk unknown":      {status.Facts{Samples: falling(-1, -1)}, nil},
 		"busy":              {status.Facts{Samples: busy}, []string{"SLOTS_BUSY"}},
 		"busy with a pause": {status.Facts{Samples: append(slices.Clone(busy), service.LoadSample{DiskFree: -1})}, nil},

@@ -53,7 +53,41 @@ func (c chain) verify(t rapid.TB, signed []audit.Checkpoint) audit.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for size := 1; size <= 3; size++ {
+		c.verifyParts(t, signed, size, &r)
+	}
 	return r
+}
+
+// verifyParts verifies the chain in parts of a size, each with a Verifier of its own. Together they must find what one Verifier found.
+func (c chain) verifyParts(t rapid.TB, signed []audit.Checkpoint, size int, want *audit.Report) {
+	var sum audit.Report
+	var after int64
+	var link []byte
+	for done := false; !done; {
+		v := audit.NewVerifier("ns", signed, start.Add(-time.Hour))
+		if after > 0 {
+			v.Continue(after, link)
+		}
+		done = true
+		for l := range c.source(context.Background(), "ns", after) {
+			if v.Report.Records == size {
+				done = false
+				break
+			}
+			v.Add(&l)
+		}
+		report := v.Stop
+		if done {
+			report = v.End
+		}
+		part := report()
+		sum.Records, sum.Checkpoints, sum.Findings = sum.Records+part.Records, sum.Checkpoints+part.Checkpoints, append(sum.Findings, part.Findings...)
+		after, link = v.Last()
+	}
+	if sum.Records != want.Records || sum.Checkpoints != want.Checkpoints || !slices.Equal(sum.Findings, want.Findings) {
+		t.Fatalf("in parts of %d: %+v, want %+v", size, sum, want)
+	}
 }
 
 func keeper(t rapid.TB, c *chain, dir string) *audit.Keeper {
@@ -84,6 +118,45 @@ func signedBy(t rapid.TB, k *audit.Keeper) []audit.Checkpoint {
 		t.Fatal(bad, err)
 	}
 	return good
+}
+
+// TestTail checks that the newest checkpoints of one chain are found in a file of many chains, and that thinning keeps the newest.
+func TestTail(t *testing.T) {
+	var c chain
+	k := keeper(t, &c, t.TempDir())
+	for n := range 20 {
+		c.add(fmt.Sprint(n))
+		if err := k.Sign(t.Context(), []string{"ns", "empty"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.OpenFile(k.File, os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString(`{"store_id":"store","namespace":"n`) // as a crash leaves it
+	}
+	if err != nil || f.Close() != nil {
+		t.Fatal(err)
+	}
+	all, err := audit.Tail(k.File, "store", "ns")
+	if err != nil || len(all) != 20 || all[19].Position != c[19].Position {
+		t.Fatalf("%d checkpoints, %v", len(all), err)
+	}
+	for _, other := range [][2]string{{"store", "n"}, {"another", "ns"}} {
+		if found, err := audit.Tail(k.File, other[0], other[1]); err != nil || len(found) > 0 {
+			t.Errorf("%v: %v, %v", other, found, err)
+		}
+	}
+	if few := audit.Thin(all, 7); len(few) != 7 || few[6].Position != all[19].Position || len(audit.Thin(all, 20)) != 20 {
+		t.Errorf("thinned to %v", few)
+	}
+	all[3].Position++
+	good, bad := audit.Check(all, k.Key.Public().(ed25519.PublicKey))
+	if len(good) != 19 || len(bad) != 1 || bad[0].Kind != "SIGNATURE" {
+		t.Errorf("%d good, %v", len(good), bad)
+	}
+	if none, err := audit.Tail(filepath.Join(t.TempDir(), "none"), "store", "ns"); err != nil || none != nil {
+		t.Errorf("a missing file: %v, %v", none, err)
+	}
 }
 
 // The test checks that Verify finds every forgery of records that the newest checkpoint covers, and reports nothing for an unchanged chain.

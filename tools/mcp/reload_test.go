@@ -182,3 +182,23 @@ func TestReloadToAServerThatWantsASignIn(t *testing.T) {
 	must(t, got.err)
 	contains(t, page(t, got.r), i.URL)
 }
+
+// TestRetry checks that a server which waits before its next connection connects at once.
+func TestRetry(t *testing.T) {
+	w := connect(t, newMemory(), func(c *mcp.Config) { c.Backoff = time.Hour }, mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}})
+	down := func(starts int) func() bool {
+		return func() bool {
+			s := w.hub.Sources()[0]
+			return s.State == tool.SourceDown && s.Starts == starts
+		}
+	}
+	w.eventually("it is down", down(1))
+	since := w.hub.Sources()[0].Unready
+	if w.hub.Retry("mcp:other") || !w.hub.Retry("mcp:w") {
+		t.Error("a wrong source was tried")
+	}
+	w.eventually("it is tried again", down(2))
+	if got := w.hub.Sources()[0].Unready; since.IsZero() || !got.Equal(since) {
+		t.Errorf("not ready since %v, then since %v", since, got)
+	}
+}

@@ -237,3 +237,43 @@ func TestT125WorkerNames(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkers checks what the hub says of a worker that runs a call.
+func TestWorkers(t *testing.T) {
+	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
+		o := offer("b", "a", "taken")
+		o.Name, o.Version, o.Labels, o.Limit = "host", "1.2", map[string]string{"zone": "x"}, 3
+		connected := time.Now()
+		s, l, _ := w.connect(o)
+		time.Sleep(5 * time.Second)
+		if err := s.Hear(func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		done := w.call(t.Context(), "a", nil)
+		lease := l.leases()
+		time.Sleep(time.Second)
+		got := w.hub.Workers()
+		if len(got) != 1 || len(lease) != 1 {
+			t.Fatalf("%d workers, %d leases", len(got), len(lease))
+		}
+		c := got[0]
+		if c.Source != "worker:default/p" || c.Pool != "p" || c.Name != "host" || c.Version != "1.2" || c.Owner.Subject != "alice" || c.Labels["zone"] != "x" || !slices.Equal(c.Tools, []string{"a", "b"}) {
+			t.Errorf("the worker is %+v", c)
+		}
+		if !c.Since.Equal(connected) || !c.Seen.Equal(connected.Add(5*time.Second)) || c.Limit != 3 || c.Leases != 1 || len(c.Calls) != 1 || c.Draining {
+			t.Errorf("its work is %+v", c)
+		}
+		if err := s.Finish(lease[0], tool.Text("done"), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		s.Drain()
+		if c := w.hub.Workers()[0]; c.Leases != 0 || !c.Draining {
+			t.Errorf("after its work it is %+v", c)
+		}
+		s.Close(true)
+		if left := w.hub.Workers(); len(left) > 0 {
+			t.Errorf("left are %+v", left)
+		}
+	})
+}
