@@ -1,0 +1,124 @@
+/** The bar that decides: rest, armed, declining, sent. No decision takes one key. */
+import { useEffect, useRef, useState, type ReactNode } from "react";
+import { RememberScope, type RememberOption, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
+import { useKeys } from "../../keys.ts";
+import { oneLine, Text } from "../../parts/Text.tsx";
+
+export interface Kept {
+  option: string;
+  scope: RememberScope;
+  hours: number;
+}
+
+interface Props {
+  digest: string;
+  rights: TicketRights;
+  /** What the buttons say. */
+  words: { act: string; question: ReactNode; yes: string };
+  options: RememberOption[];
+  /** Why there is no yes yet, such as an answer that is missing. */
+  notYet?: string;
+  editing: boolean;
+  edit?: () => void;
+  sent: boolean;
+  approve: (kept: Kept | undefined) => void;
+  decline: (reason: string) => void;
+  /** The typed reason; it stays when somebody else decides first. */
+  reason: string;
+  setReason: (text: string) => void;
+}
+
+const scopes: Partial<Record<RememberScope, string>> = { [RememberScope.RUN]: "this run", [RememberScope.THREAD]: "this thread", [RememberScope.NAMESPACE]: "everybody here" };
+const ends: [hours: number, title: string][] = [[8, "8 h"], [24, "24 h"], [168, "7 days"], [720, "30 days"]];
+
+/**
+ * Reports whether a key came on its own. Keys that follow another letter within a quarter of a second are somebody's typing, or a paste that a
+ * program sends as keys: "stay" must not approve.
+ */
+function useAlone(): () => boolean {
+  const times = useRef<[before: number, last: number]>([0, 0]);
+  useEffect(() => {
+    const note = (e: KeyboardEvent) => {
+      if (/^\p{L}$/u.test(e.key) && !"jk".includes(e.key)) times.current = [times.current[1], e.timeStamp];
+    };
+    addEventListener("keydown", note, true);
+    return () => removeEventListener("keydown", note, true);
+  }, []);
+  return () => times.current[1] - times.current[0] > 250 || times.current[0] === 0;
+}
+
+export function Bar(p: Props) {
+  const [step, setStep] = useState<"rest" | "arm" | "no">("rest");
+  const [option, setOption] = useState(0), [scope, setScope] = useState<RememberScope>(), [hours, setHours] = useState(24);
+  const alone = useAlone();
+  const approve = p.rights.approve?.allowed ?? false, decline = p.rights.decline?.allowed ?? false, may = approve && !p.notYet && !p.sent;
+  const options = p.rights.remember?.allowed ? p.options.slice(0, 9) : [];
+  const chosen = scope ?? p.rights.rememberScopes[0] ?? RememberScope.RUN;
+  useEffect(() => setStep("rest"), [p.digest, approve, p.sent]); // what was armed is another thing now
+  const kept = () => (option > 0 && options[option - 1] ? { option: options[option - 1]!.option, scope: chosen, hours } : undefined);
+  const yes = () => may && p.approve(kept());
+
+  useKeys({ a: () => may && alone() && setStep("arm"), d: () => decline && !p.sent && alone() && setStep("no"), e: () => p.edit?.() }, step === "rest");
+  useKeys({ escape: () => setStep("rest") }, step !== "rest");
+  const keep = Object.fromEntries(options.map((_, i) => [String(i + 1), () => setOption(option === i + 1 ? 0 : i + 1)]));
+  useKeys({ y: yes, ...keep }, step === "arm");
+
+  if (step === "arm")
+    return (
+      <div className="act" role="group" aria-label="Decide">
+        <div className="bar2 arm">
+          <span className="grow">{p.words.question} <code>{p.digest.slice(0, 8)}</code></span>
+          {options.length === 0 ? <span className="t3 wide">A yes to this is never kept.</span> : (
+            <>
+              <label className="keep">
+                <span className="t2">Keep the yes</span>
+                <select className="inp auto" value={option} onChange={(e) => setOption(+e.target.value)}>
+                  <option value={0}>no, only this call</option>
+                  {options.map((o, i) => <option key={o.option} value={i + 1}>{i + 1}  {oneLine(o.title || o.option, 80)}</option>)}
+                </select>
+              </label>
+              {option > 0 && (
+                <>
+                  <label className="keep">
+                    <span className="t2">for</span>
+                    <select className="inp auto" value={chosen} onChange={(e) => setScope(+e.target.value)}>{p.rights.rememberScopes.map((s) => <option key={s} value={s}>{scopes[s]}</option>)}</select>
+                  </label>
+                  <label className="keep">
+                    <span className="t2">until</span>
+                    <select className="inp auto" value={hours} onChange={(e) => setHours(+e.target.value)}>{ends.map(([h, title]) => <option key={h} value={h}>{title} from now</option>)}</select>
+                  </label>
+                </>
+              )}
+            </>
+          )}
+          <span className="pair">
+            <button className="btn lg" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
+            <button className="btn lg go" autoFocus disabled={!may} onClick={yes}>{p.words.yes} <kbd>y</kbd></button>
+          </span>
+        </div>
+      </div>
+    );
+  if (step === "no")
+    return (
+      <div className="act" role="group" aria-label="Decide">
+        <form className="bar2 no" onSubmit={(e) => (e.preventDefault(), decline && p.decline(p.reason))}>
+          <label className="grow"><span className="nowrap">Reason</span><input className="inp" autoFocus maxLength={1000} value={p.reason} onChange={(e) => p.setReason(e.target.value)} placeholder="The model reads it: what would be right instead?" /></label>
+          <span className="pair">
+            <button className="btn lg" type="button" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
+            <button className="btn lg bad" disabled={!decline}>Decline the call <kbd>enter</kbd></button>
+          </span>
+        </form>
+      </div>
+    );
+  const why = !approve ? p.rights.approve?.message : p.notYet;
+  return (
+    <div className="act" role="group" aria-label="Decide">
+      <div className="bar2">
+        <button className="btn lg go" disabled={!may} onClick={() => setStep("arm")}>{p.sent ? "Sending" : p.words.act} <kbd>a</kbd></button>
+        {p.edit && <button className="btn lg" aria-pressed={p.editing} disabled={p.sent} onClick={p.edit}>Edit <kbd>e</kbd></button>}
+        <button className="btn lg bad" disabled={!decline || p.sent} onClick={() => setStep("no")}>Decline <kbd>d</kbd></button>
+        {why && <span className="t2 grow"><Text most={300}>{why}</Text></span>}
+      </div>
+    </div>
+  );
+}

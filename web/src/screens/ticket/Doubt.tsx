@@ -1,0 +1,79 @@
+/** It is not known whether a call ran: what is known, and the three answers. */
+import { Link } from "wouter";
+import { Executed, type Call } from "../../../gen/toold/v1/call_pb.ts";
+import { DecisionAction } from "../../../gen/toold/v1/suspension_pb.ts";
+import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { Icon, type IconName } from "../../parts/Icon.tsx";
+import { Copy, Note } from "../../parts/small.tsx";
+import { Text } from "../../parts/Text.tsx";
+import { clock, exact } from "../../parts/Time.tsx";
+import { Form, RawJson } from "./Form.tsx";
+import { isObject, type Json, tryParse } from "./json.ts";
+import { shapeOf } from "./schema.ts";
+
+export interface DoubtAnswer {
+  outcome: "happened" | "run_again" | "give_up" | "";
+  data?: Json;
+  message: string;
+}
+
+const answers = [
+  { outcome: "happened", title: "It happened", about: "The call succeeds with what you enter; the tool does not run." },
+  { outcome: "run_again", title: "Run it again", about: "If it did happen, it happens twice. The tool gets the same idempotency key, which not every tool heeds." },
+  { outcome: "give_up", title: "Give up", about: "The call fails with IN_DOUBT. The model reads that nobody knows." },
+] as const;
+
+const At = ({ t }: { t?: Timestamp }) => <span className="off num" title={t && exact(timestampDate(t))}>{t && clock(timestampDate(t))}</span>;
+
+function Step({ t, icon, tone = "", children }: { t?: Timestamp; icon: IconName; tone?: string; children: React.ReactNode }) {
+  return <li><At t={t} /><Icon name={icon} small className={tone} /><span>{children}</span></li>;
+}
+
+export function Known({ call }: { call: Call }) {
+  const s = call.suspension!, about = tryParse(s.parameters), last = call.attempts.at(-1);
+  const asked = isObject(about) ? about.tool_asked === true : false, key = isObject(about) && typeof about.idempotency_key === "string" ? about.idempotency_key : "";
+  return (
+    <>
+      <section className="sec">
+        <header><h2>What is known</h2></header>
+        <ol className="tl">
+          {call.decisions.filter((d) => d.action === DecisionAction.RESUME).map((d) => <Step key={d.decisionId} t={d.time} icon="ok" tone="ok">Approved by <Text most={128}>{d.decidedBy?.subject ?? ""}</Text></Step>)}
+          {last && <Step t={last.startedAt} icon="run">Attempt {last.attempt} started; the intent is on disk</Step>}
+          <li className="break"><span className="off" /><Icon name="x" small /><span className="txt">The daemon ended without a word{last && ` in epoch ${last.epoch}`}. Whether the tool had finished is not known.</span></li>
+          <Step t={s.createdAt} icon="doubt" tone="doubt">{asked ? "Asked the tool: it cannot tell" : "The tool cannot be asked what became of it"}</Step>
+        </ol>
+      </section>
+      <Note icon="out">
+        <div className="rowx">
+          <span className="grow">Where to look: at what the arguments name, and at the <Link href={`/calls/${encodeURIComponent(call.callId)}`}>output of the call</Link>. {key && <>Idempotency key <code>{key.slice(0, 16)}…</code></>} {call.executed === Executed.UNKNOWN && "Executed: unknown."}</span>
+          {key && <Copy text={key} label="Copy the key" />}
+        </div>
+      </Note>
+    </>
+  );
+}
+
+export function DoubtForm({ answer, set, schema, errors }: { answer: DoubtAnswer; set: (a: DoubtAnswer) => void; schema: Json | undefined; errors: ReadonlyMap<string, string> }) {
+  const form = schema !== undefined && shapeOf(schema).kind === "object";
+  return (
+    <fieldset className="opts">
+      <legend className="b sr">Your answer</legend>
+      {answers.map((a, i) => (
+        <div key={a.outcome} className="stack tight">
+          <label className="opt">
+            <input type="radio" name="outcome" checked={answer.outcome === a.outcome} onChange={() => set({ ...answer, outcome: a.outcome })} />
+            <span className="b">{a.title}</span>
+            <kbd>{i + 1}</kbd>
+            <span className="d">{a.about}</span>
+          </label>
+          {a.outcome === "happened" && answer.outcome === "happened" && (
+            <div className="cols2 below">
+              <div className="field"><span className="lab">data <span className="t3">{form ? "by the result schema" : "JSON, may be left out"}</span></span>{form ? <Form schema={schema!} value={answer.data} set={(data) => set({ ...answer, data })} errors={errors} /> : <RawJson label="data" value={answer.data} set={(data) => set({ ...answer, data })} />}</div>
+              <div className="field"><label htmlFor="doubt-message">message <span className="t3">the model reads it</span></label><textarea id="doubt-message" className="inp" rows={2} maxLength={4000} value={answer.message} onChange={(e) => set({ ...answer, message: e.target.value })} /></div>
+            </div>
+          )}
+        </div>
+      ))}
+    </fieldset>
+  );
+}

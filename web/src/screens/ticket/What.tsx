@@ -1,0 +1,194 @@
+/** What would run: previews, a command part by part, arguments. Nothing is left out or hidden behind a scrollbar. */
+import { useMemo, useState, type ReactNode } from "react";
+import { Kind, Safety, type CommandPart } from "../../../gen/toold/v1/assessment_pb.ts";
+import type { Call } from "../../../gen/toold/v1/call_pb.ts";
+import { ContentType, type Content } from "../../../gen/toold/v1/content_pb.ts";
+import { Icon, type IconName } from "../../parts/Icon.tsx";
+import { Copy, Note, Tag } from "../../parts/small.tsx";
+import { Text, countUnseen, oneLine } from "../../parts/Text.tsx";
+import { Diff } from "./Diff.tsx";
+import { bytes, Exact, exactly } from "./Exact.tsx";
+import { isObject, Num, tryParse, type Json } from "./json.ts";
+
+type Tone = "" | "fail" | "wait" | "doubt";
+const effects: Partial<Record<Safety, { tone: Tone; icon: IconName; word: string }>> = {
+  [Safety.READ_ONLY]: { tone: "", icon: "eye", word: "Reads" },
+  [Safety.MUTATING]: { tone: "", icon: "edit", word: "Changes" },
+  [Safety.NETWORK]: { tone: "wait", icon: "globe", word: "Network" },
+  [Safety.DESTRUCTIVE]: { tone: "fail", icon: "trash", word: "Destroys" },
+};
+
+export function EffectTag({ safety, unknown }: { safety: Safety; unknown?: boolean }) {
+  const e = unknown ? { tone: "doubt" as const, icon: "unknown" as const, word: "Unknown" } : effects[safety];
+  return e ? <Tag tone={e.tone} icon={e.icon}>{e.word}</Tag> : null;
+}
+
+/** The parts of the ticket that say what runs, in the order of a decision. */
+export function What({ call }: { call: Call }) {
+  const d = call.suspension?.description ?? call.description;
+  const text = call.suspension?.pending?.arguments || call.effectiveArguments;
+  const shell = d?.kind === Kind.EXECUTE && d.preview[0]?.type === ContentType.TEXT ? d.preview[0] : undefined;
+  const unseen = (d?.preview ?? []).reduce((n, c) => n + countUnseen(c.text), 0) || countUnseen(text) || countEscaped(text);
+  return (
+    <>
+      {unseen > 0 && (
+        <Note tone="doubt" icon="eye">
+          {unseen === 1 ? "1 character of this cannot be seen" : `${unseen.toLocaleString("en")} characters of this cannot be seen`}, or changes the order of others. What is stored is shown here, with a chip for each.
+        </Note>
+      )}
+      {shell && <Command text={shell.text} parts={d!.command} />}
+      {d?.preview.filter((c) => c !== shell).map((c, i) => <Preview key={i} content={c} />)}
+      <Notes notes={d?.notes ?? []} degraded={d?.degraded ?? false} />
+      <Arguments text={text} />
+      {d && d.locations.length > 0 && (
+        <section className="sec">
+          <header><h2>Files</h2></header>
+          <ul className="files">{d.locations.map((l, i) => <li key={i}><Icon name="file" small className="t3" /><code><Exact>{l.path}</Exact>{l.line > 0 && <span className="t3">:{l.line}</span>}</code></li>)}</ul>
+        </section>
+      )}
+    </>
+  );
+}
+
+/** Counts the characters that JSON text writes as escapes and that cannot be seen when it is read. */
+function countEscaped(text: string): number {
+  let n = 0;
+  const walk = (v: Json) => {
+    if (typeof v === "string") n += countUnseen(v);
+    else if (Array.isArray(v)) v.forEach(walk);
+    else if (isObject(v)) for (const [k, x] of Object.entries(v)) (n += countUnseen(k)), walk(x);
+  };
+  const v = tryParse(text);
+  if (v !== undefined) walk(v);
+  return n;
+}
+
+function Command({ text, parts }: { text: string; parts: CommandPart[] }) {
+  const shown = useMemo(() => underlined(text, parts), [text, parts]);
+  return (
+    <section className="sec">
+      <header>
+        <h2>Command</h2>
+        <span className="t3">{bytes(text)}, all of it</span>
+        <span className="right"><Copy text={text} /></span>
+      </header>
+      <div className="code cmd"><pre>{shown}</pre></div>
+      {parts.length > 1 || parts[0]?.reason ? (
+        <>
+          <ol className="parts" aria-label="The command, part by part">
+            {parts.map((p, i) => (
+              <li key={i} className={p.unknown ? "odd" : p.safety === Safety.DESTRUCTIVE ? "hot" : ""}>
+                <span className="x num">{i + 1}</span>
+                <code><Exact>{p.text}</Exact></code>
+                <EffectTag safety={p.safety} unknown={p.unknown} />
+                <span className="t2">{p.reason ? <Text most={300}>{p.reason}</Text> : p.safety === Safety.READ_ONLY ? "only reads" : ""}</span>
+              </li>
+            ))}
+          </ol>
+          <p className="t3">Read from the text. A text cannot be held to what it looks like: what it can do at most is below.</p>
+        </>
+      ) : null}
+    </section>
+  );
+}
+
+const sentence = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
+
+/** Underlines the parts of a command that do more than read, where the text has them literally. */
+function underlined(text: string, parts: CommandPart[]): ReactNode[] {
+  const found: { from: number; to: number; part: CommandPart }[] = [];
+  let at = 0;
+  for (const part of parts) {
+    if (part.safety === Safety.READ_ONLY && !part.unknown) continue;
+    const from = text.indexOf(part.text, at);
+    if (from < 0) continue;
+    at = from + part.text.length;
+    found.push({ from, to: at, part });
+  }
+  const out: ReactNode[] = [];
+  at = 0;
+  for (const { from, to, part } of found) {
+    out.push(...exactly(text.slice(at, from)));
+    out.push(<u key={from} className={part.unknown ? "uk" : part.safety === Safety.DESTRUCTIVE ? "" : "nw"}>{exactly(text.slice(from, to))}</u>);
+    at = to;
+  }
+  out.push(...exactly(text.slice(at)));
+  return out.map((n, i) => <span key={i}>{n}</span>);
+}
+
+function Preview({ content: c }: { content: Content }) {
+  if (c.type === ContentType.DIFF) return <section className="sec"><Diff text={c.text} name={c.name} /></section>;
+  if (c.type === ContentType.TEXT)
+    return (
+      <section className="sec">
+        <header><h2>{c.name ? <Text most={200}>{c.name}</Text> : "In detail"}</h2><span className="t3">{bytes(c.text)}</span></header>
+        <div className="code"><pre><Exact>{c.text}</Exact></pre></div>
+      </section>
+    );
+  // Images, pages and links of tools are named, not opened.
+  return (
+    <p className="t2">
+      <Icon name="file" small /> <Text most={200}>{c.name || c.uri || "content"}</Text> <span className="t3">{oneLine(c.mimeType, 80)}{c.data.length > 0 && `, ${c.data.length.toLocaleString("en")} bytes`}. It is not shown here.</span>
+    </p>
+  );
+}
+
+function Notes({ notes, degraded }: { notes: string[]; degraded: boolean }) {
+  if (notes.length === 0 && !degraded) return null;
+  return (
+    <ul className="notes">
+      {degraded && <li className="wait"><Icon name="warn" small /> <span>The tool could not say what this would do. The arguments are all that is known.</span></li>}
+      {notes.map((n, i) => {
+        const warns = /chang(ed|es) (since|after)|will be refused|overwrites|not read|does not exist any more|destructive/i.test(n);
+        return <li key={i} className={warns ? "wait" : "t2"}><Icon name={warns ? "warn" : "info"} small /> <span><Text most={2000}>{sentence(n)}</Text></span></li>;
+      })}
+    </ul>
+  );
+}
+
+export function Arguments({ text }: { text: string }) {
+  const [raw, setRaw] = useState(false);
+  const value = useMemo(() => tryParse(text), [text]);
+  const fields = isObject(value) && !raw;
+  return (
+    <section className="sec">
+      <header>
+        <h2>Arguments</h2>
+        <span className="t3">{bytes(text)}, as they run</span>
+        <span className="seg right" role="group" aria-label="How the arguments are shown">
+          <button aria-pressed={fields} onClick={() => setRaw(false)}>Fields</button>
+          <button aria-pressed={!fields} onClick={() => setRaw(true)}>JSON</button>
+        </span>
+      </header>
+      <div className="code json">{fields ? <pre><Fields value={value} depth={0} /></pre> : <pre><Exact>{text}</Exact></pre>}</div>
+    </section>
+  );
+}
+
+/** A value as lines of names and values, every value in full. */
+export function Fields({ value, depth }: { value: Json; depth: number }): ReactNode {
+  const entries: [string, Json][] = isObject(value) ? Object.entries(value) : Array.isArray(value) ? value.map((x, i) => [`[${i}]`, x]) : [];
+  if (depth === 0 && entries.length === 0) return <span className="t3">none</span>;
+  return entries.map(([name, v]) => {
+    const nested = (isObject(v) && Object.keys(v).length > 0) || (Array.isArray(v) && v.length > 0);
+    return (
+      <span key={name} className="fl" style={{ "--d": depth } as React.CSSProperties}>
+        <span className="k">{exactly(name)}</span>{" "}
+        {nested ? (
+          <>
+            <span className="t3">{Array.isArray(v) ? (v.length === 1 ? "1 item" : `${v.length} items`) : ""}</span>
+            <Fields value={v} depth={depth + 1} />
+          </>
+        ) : (
+          <Scalar value={v} />
+        )}
+      </span>
+    );
+  });
+}
+
+function Scalar({ value: v }: { value: Json }) {
+  if (typeof v === "string") return <><span className="s">"{exactly(v)}"</span>{v.length > 60 && <span className="t3"> {v.length.toLocaleString("en")} characters</span>}</>;
+  if (v instanceof Num) return <span className="n">{v.text}</span>;
+  return <span className="n">{v === null ? "null" : Array.isArray(v) ? "[]" : typeof v === "object" ? "{}" : String(v)}</span>;
+}

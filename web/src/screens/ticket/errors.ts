@@ -1,0 +1,10 @@
+import { ConnectError } from "@connectrpc/connect";
+import { BadRequestSchema } from "../../../gen/google/rpc/error_details_pb.ts";
+
+/** Returns what a refusal says about fields below `prefix`, by their path below it. */
+export function violations(error: unknown, prefix: string): Map<string, string> {
+  const out = new Map<string, string>();
+  if (!(error instanceof ConnectError)) return out;
+  for (const v of error.findDetails(BadRequestSchema)[0]?.fieldViolations ?? []) out.set(v.field.startsWith(prefix) ? v.field.slice(prefix.length).replace(/^\./, "") : v.field, v.description);
+  return out;
+}

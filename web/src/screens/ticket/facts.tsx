@@ -1,0 +1,173 @@
+/** The facts of a ticket: who asks, until when, what it can reach, what the answer is bound to. */
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+import { Mutability, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
+import { RunMode, type Call } from "../../../gen/toold/v1/call_pb.ts";
+import { NetworkMode } from "../../../gen/toold/v1/isolation_pb.ts";
+import { Role } from "../../../gen/toold/v1/principal_pb.ts";
+import { DecisionAction, ExpiryAction, ResumeMode, type Suspension } from "../../../gen/toold/v1/suspension_pb.ts";
+import { Icon } from "../../parts/Icon.tsx";
+import { Copy, Tag } from "../../parts/small.tsx";
+import { Text } from "../../parts/Text.tsx";
+import { clock, Time, useNow } from "../../parts/Time.tsx";
+import { Exact } from "./Exact.tsx";
+import { EffectTag } from "./What.tsx";
+
+export function Head({ call, title }: { call: Call; title: string }) {
+  const s = call.suspension!, a = call.assessment, d = s.description ?? call.description;
+  const unknown = d?.command.filter((p) => p.unknown).length ?? 0;
+  const action = { in_doubt: <Tag tone="doubt" icon="doubt">In doubt</Tag>, auth: <Tag tone="run" icon="key">Sign-in</Tag>, input: <Tag tone="run" icon="ask">Question</Tag>, frontend: <Tag tone="line" icon="window">Frontend</Tag> }[s.action];
+  return (
+    <header className="th">
+      <h1 tabIndex={-1}><Text most={300}>{title}</Text></h1>
+      <Due s={s} />
+      <p className="sub">
+        <code><Text most={64}>{call.tool}</Text></code>
+        {action}
+        {a && (a.mutability === Mutability.READ_ONLY || a.safety !== Safety.READ_ONLY) && <EffectTag safety={a.safety} />}
+        {unknown > 0 && <Tag tone="doubt" icon="unknown">{unknown === 1 ? "1 part unknown" : `${unknown} parts unknown`}</Tag>}
+        {a?.tier === Tier.ESCALATE && <Tag tone="wait">Tier: escalate</Tag>}
+        {a?.tier === Tier.CONFIRM && <Tag>Tier: confirm</Tag>}
+        {call.isolation && call.isolation.facts.length === 0 && <Tag tone="line">Isolation: none needed</Tag>}
+      </p>
+    </header>
+  );
+}
+
+function Due({ s }: { s: Suspension }) {
+  const now = useNow(60_000);
+  if (!s.expiresAt) return null;
+  const at = timestampDate(s.expiresAt);
+  const then = s.onExpiry === ExpiryAction.DEFAULT_RESULT ? <>then <Text most={60}>{s.defaultResult}</Text> answers</> : "then cancelled";
+  const far = at.getTime() - now > 86_400_000;
+  return (
+    <p className={`due ${at.getTime() - now < 3_600_000 ? "soon" : ""}`}>
+      <b><Time at={s.expiresAt} /></b>
+      <span>{far && `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `}{clock(at)}, {then}</span>
+    </p>
+  );
+}
+
+/** Who asks, and why. */
+export function Asked({ call }: { call: Call }) {
+  const s = call.suspension!, run = call.run;
+  const own = s.origin === "tool" ? "The tool itself asks. " : s.origin === "in_doubt" ? "" : undefined;
+  return (
+    <div className={`ask ${s.action === "in_doubt" ? "doubt" : s.action === "approval" ? "" : "run"}`}>
+      <q><Text most={4000}>{s.message}</Text></q>
+      {own !== undefined ? own && <span className="t2">{own}</span> : (
+        <span className="t2">
+          Gate <b><Text most={64}>{s.origin}</Text></b>
+          {s.rule && <>, rule <Link href="/policy"><Text most={128}>{s.rule}</Text></Link></>}
+          {s.reason && !s.message.includes(s.reason) && <>: <Text most={1000}>{s.reason}</Text></>}
+        </span>
+      )}
+      {call.modelReason && <span className="t2">The model says: “<Text most={1000}>{call.modelReason}</Text>”</span>}
+      <span className="t2">
+        Asked by <b><Text most={128}>{call.caller?.subject ?? "an unknown caller"}</Text></b>
+        {run?.onBehalfOf && <> for <b><Text most={128}>{run.onBehalfOf}</Text></b></>}
+        {run?.runId && <> in run <Link href={`/runs/${encodeURIComponent(run.runId)}`}><Text most={128}>{run.runId}</Text></Link></>}
+        , <Time at={s.createdAt} />.
+      </span>
+    </div>
+  );
+}
+
+const roles: Partial<Record<Role, string>> = { [Role.CALLER]: "the caller", [Role.DELEGATE]: "a delegate", [Role.APPROVER]: "approver", [Role.OPERATOR]: "operator", [Role.ADMIN]: "admin" };
+
+function answeredBy(s: Suspension): string {
+  const a = s.approvers;
+  if (!a) return "the caller, or who acts for it";
+  const who = (a.roles.length ? a.roles : [Role.APPROVER]).map((r) => roles[r] ?? "").filter(Boolean).join(" or ");
+  const many = a.count > 1 ? `${a.count} of: ${who}` : `any ${who}`;
+  return [many, a.groups.length ? `of ${a.groups.join(", ")}` : "", a.distinctFromCaller ? "not the caller" : ""].filter(Boolean).join(", ");
+}
+
+const onYes: Partial<Record<ResumeMode, string>> = {
+  [ResumeMode.REPLAY_TOOL_CALL]: "the tool runs from its start",
+  [ResumeMode.USE_DECISION_AS_TOOL_RESULT]: "the answer is the result; the tool does not run",
+  [ResumeMode.PASS_DECISION_TO_TOOL]: "the tool runs with the answer as arguments",
+};
+
+export function Facts({ call }: { call: Call }) {
+  const s = call.suspension!, run = call.run;
+  const facts: [string, ReactNode][] = [["Answered by", <Text most={300}>{answeredBy(s)}</Text>], ["Waits since", <Time at={s.createdAt} />]];
+  if (s.action !== "in_doubt" && onYes[s.resumeMode]) facts.push(["On yes", onYes[s.resumeMode]]);
+  if (run?.agent?.agentId) facts.push(["Agent", <Text most={128}>{run.agent.agentId}</Text>]);
+  if (run?.threadId) facts.push(["Thread", <Link href={`/threads/${encodeURIComponent(run.threadId)}`}><Text most={128}>{run.threadId}</Text></Link>]);
+  if (run?.mode === RunMode.UNATTENDED) facts.push(["Run mode", "unattended: waits"]);
+  if (call.timeouts?.attempt) facts.push(["Timeout", `${Number(call.timeouts.attempt.seconds)} s each attempt`]);
+  return <dl className="facts cols">{facts.map(([name, v]) => <div key={name}><dt>{name}</dt><dd>{v}</dd></div>)}</dl>;
+}
+
+const fact: Record<string, [held: string, not: string]> = {
+  fs_read: ["Reads: only what the workspace and the system allow", "Reads: every file that the daemon's user can read"],
+  fs_write: ["Writes: the workspace only", "Writes: every file that the daemon's user can write"],
+  ipc: ["Other programs: cannot be reached", "Other programs of the machine can be reached"],
+  processes_killed: ["Processes: all end with the call", "Processes may outlive the call"],
+  mem_limit: ["Memory: bounded", "Memory: no bound on this machine"],
+  pids_limit: ["Number of processes: bounded", "Number of processes: no bound on this machine"],
+  cpu_limit: ["Processor time: bounded", "Processor time: no bound on this machine"],
+  disk_limit: ["Disk: bounded", "Disk: no bound on this machine"],
+  separate_kernel: ["A kernel of its own", "Shares the machine's kernel"],
+};
+const nets: Partial<Record<NetworkMode, string>> = { [NetworkMode.NONE]: "Network: none", [NetworkMode.PROXY]: "Network: only where the proxy allows", [NetworkMode.OPEN]: "Network: everything that the machine can reach" };
+
+export function Reach({ call }: { call: Call }) {
+  const i = call.isolation;
+  if (!i || i.facts.length === 0) return null;
+  return (
+    <section className="sec">
+      <header><h2>What it can reach at most</h2></header>
+      <ul className="held">
+        {i.facts.filter((f) => f.name !== "separate_kernel" || f.held).map((f) => {
+          const text = f.name === "net" ? (f.held ? nets[i.network] : "Network: everything that the machine can reach") : fact[f.name]?.[f.held ? 0 : 1];
+          return <li key={f.name}><Icon name={f.held ? "ok" : "deny"} small className={f.held ? "ok" : "fail"} /><span>{text ?? `${f.name}: ${f.held ? "held" : "not held"}`}</span><span className="t3"><Text most={100}>{f.held ? f.mechanism : f.detail || "not available"}</Text></span></li>;
+        })}
+      </ul>
+    </section>
+  );
+}
+
+export function Votes({ s, use }: { s: Suspension; use?: (args: string) => void }) {
+  const needed = s.approvers?.count ?? 1;
+  if (needed < 2) return null;
+  const yes = s.votes.filter((v) => v.action === DecisionAction.RESUME).length;
+  return (
+    <section className="sec">
+      <header><h2>Votes</h2><span className="t3">{yes} of {needed}; they must be the same yes</span></header>
+      <div className="box">
+        <table className="t">
+          <tbody>
+            {s.votes.map((v) => (
+              <tr key={v.decisionId}>
+                <td className="fit"><Icon name={v.action === DecisionAction.CANCEL ? "deny" : "ok"} small /></td>
+                <td><Text most={128}>{v.voter?.subject ?? ""}</Text></td>
+                <td className="wrap">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && <button className="btn sm" onClick={() => use(v.arguments)}>Look at them</button>}</> : "yes, to these arguments"}</td>
+                <td className="r fit"><Time at={v.time} /></td>
+              </tr>
+            ))}
+            <tr><td className="fit"><Icon name="new" small /></td><td className="t2">{s.votes.length ? "another person" : "nobody yet"}</td><td className="t3">open</td><td /></tr>
+          </tbody>
+        </table>
+      </div>
+      <p className="t3">One no decides at once. Edited arguments void the votes for others.</p>
+    </section>
+  );
+}
+
+export function OnRecord({ call }: { call: Call }) {
+  const s = call.suspension!;
+  return (
+    <section className="sec">
+      <header><h2>On record</h2><span className="t3">what your answer is bound to</span></header>
+      <dl className="facts">
+        <dt>Digest</dt><dd><code>{s.digest}</code> <Copy text={s.digest} label="Copy the digest" /></dd>
+        <dt>Call</dt><dd><Link href={`/calls/${encodeURIComponent(call.callId)}`}><code><Text most={128}>{call.callId}</Text></code></Link></dd>
+        <dt>Suspension</dt><dd><code>{s.suspensionId}</code>, round {s.round}</dd>
+        {s.policyVersion && <><dt>Rules</dt><dd><Link href="/policy">version <code><Text most={64}>{s.policyVersion}</Text></code></Link></dd></>}
+      </dl>
+    </section>
+  );
+}
