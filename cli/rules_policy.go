@@ -17,7 +17,7 @@ func rulesActiveCommand(a *App) *cobra.Command {
 		Long: `Shows the permission rules that can apply in your namespace, and how often each
 decided since the rules came into force. Within a layer, the strongest action
 comes first. Needs the role operator or viewer.`,
-		Example: "  toold rules active\n  toold rules active -o json | jq -r '.rules[] | select(.hits.count == \"0\").name'",
+		Example: "  toold rules active\n  toold rules active -o json | jq '.rules[] | select(.hits.count == \"0\")'",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.calls.GetPolicy(ctx, &tooldv1.GetPolicyRequest{})
 			if err != nil {
@@ -37,8 +37,8 @@ func rulesTryCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try FILE [TOOL [key=value … | --json '{…}']]",
 		Short: "Judge past calls, or one call, by a rule file that is not in force",
-		Long: `Sends a rule file to the daemon, which judges the last calls of your namespace by
-it and by the rules in force, and shows the calls that would have another
+		Long: `Sends a rule file to the daemon, which judges the last calls of your namespace
+by it and by the rules in force, and shows the calls that would have another
 outcome. With a TOOL, it judges that one call. Nothing runs, and the rules in
 force stay. Needs the role operator. FILE "-" reads standard input.`,
 		Example: "  toold rules try rules.yaml\n  toold rules try rules.yaml --last 100 -o json\n  toold rules try rules.yaml bash command='git push'",

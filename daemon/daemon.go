@@ -437,9 +437,6 @@ func (d *daemon) openHTTP(ctx context.Context) error {
 		return config.Errorf("%w", err)
 	}
 	d.webAt = lis
-	if d.plugins.notify != nil {
-		d.plugins.notify.Link(cmp.Or(d.browserURL(), "https://"+lis.Addr().String()))
-	}
 	d.onClose(func() error { _ = lis.Close(); return nil }) // as for the other listeners
 	return nil
 }
@@ -447,6 +444,9 @@ func (d *daemon) openHTTP(ctx context.Context) error {
 func (d *daemon) listenHTTP(ctx context.Context) error {
 	if err := d.openHTTP(ctx); err != nil || d.webAt == nil {
 		return err
+	}
+	if d.plugins.notify != nil {
+		d.plugins.notify.Link(cmp.Or(d.browserURL(), "https://"+d.webAt.Addr().String()))
 	}
 	d.addresses = append(d.addresses, service.Address{Network: "http", Address: d.webAt.Addr().String(), TLS: d.cfg.TLS.Cert != "", Browser: d.browserURL()})
 	return nil
