@@ -1,6 +1,6 @@
 /** The ticket: every kind of question, read and answered in the browser; hostile text; edits; conflicts. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { accessible, narrow, picture, signIn } from "./console.ts";
@@ -46,6 +46,11 @@ test("a change: side by side or in one column, with what cannot be seen", async 
   await checked("change");
   await page.keyboard.press("u");
   await ticket.getByRole("table", { name: "Change, in one column" }).waitFor();
+  assert.equal(await ticket.getByText("different from what the question shows").count(), 0);
+  // The file changes while the question waits.
+  const file = `${daemon.home}/workspace/config/deploy.yaml`;
+  writeFileSync(file, readFileSync(file, "utf8") + "owner: tam\n");
+  await (await open(edit)).getByText("different from what the question shows").waitFor();
 });
 
 test("a command with its parts", async () => {

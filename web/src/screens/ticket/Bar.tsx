@@ -54,7 +54,8 @@ export function Bar(p: Props) {
   const approve = p.rights.approve?.allowed ?? false, decline = p.rights.decline?.allowed ?? false, may = approve && !p.notYet && !p.sent;
   const options = p.rights.remember?.allowed ? p.options.slice(0, 9) : [];
   const chosen = scope ?? p.rights.rememberScopes[0] ?? RememberScope.RUN;
-  useEffect(() => setStep("rest"), [p.digest, approve, p.sent]); // what was armed is another thing now
+  useEffect(() => setStep((s) => (s === "no" ? s : "rest")), [p.digest, approve]); // what was armed is another thing now; a typed reason stays
+  useEffect(() => setStep("rest"), [p.sent]);
   const kept = () => (option > 0 && options[option - 1] ? { option: options[option - 1]!.option, scope: chosen, hours } : undefined);
   const yes = () => may && p.approve(kept());
 
@@ -91,6 +92,7 @@ export function Bar(p: Props) {
               )}
             </>
           )}
+          {option > 0 && options[option - 1] && <span className="t2 keeps">From then on this runs without a question: <b><Text most={300}>{options[option - 1]!.title || options[option - 1]!.option}</Text></b></span>}
           <span className="pair">
             <button className="btn lg" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
             <button className="btn lg go" autoFocus disabled={!may} onClick={yes}>{p.words.yes} <kbd>y</kbd></button>

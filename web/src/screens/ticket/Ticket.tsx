@@ -3,6 +3,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import type { Description } from "../../../gen/toold/v1/assessment_pb.ts";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { DecisionAction, ResumeMode, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
 import { tools } from "../../api/clients.ts";
@@ -14,7 +15,7 @@ import { oneLine, Text } from "../../parts/Text.tsx";
 import { decide } from "../inbox/decide.ts";
 import { Bar, type Kept } from "./Bar.tsx";
 import { DoubtForm, Known, type DoubtAnswer } from "./Doubt.tsx";
-import { Edit } from "./Edit.tsx";
+import { Edit, useJudged } from "./Edit.tsx";
 import { violations } from "./errors.ts";
 import { Asked, Facts, Head, OnRecord, Reach, Votes } from "./facts.tsx";
 import { Form } from "./Form.tsx";
@@ -52,6 +53,10 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
   const mayEdit = rights.edit?.allowed ?? false;
   const { data: tool } = useQuery({ queryKey: ["descriptor", call.tool, call.toolDigest], queryFn: async () => (await tools.getTool({ tool: call.tool })).tool, enabled: mayEdit || doubt, retry: false, staleTime: Infinity });
   const parameters = useMemo(() => tryParse(tool?.parameters ?? ""), [tool]), resultSchema = useMemo(() => tryParse(tool?.resultSchema ?? ""), [tool]);
+
+  const basis = s.description?.basis ?? "";
+  const { data: now } = useJudged(s.suspensionId, args, mayEdit && basis !== "" && !sent);
+  const under = now?.description?.basis && now.description.basis !== basis ? now.description : undefined;
 
   const changed = !!edited && edited.value !== undefined && !same(edited.value, tryParse(args));
   const wrong = asks ? check(schema, answer, s.responseSchema !== "") : new Map<string, string>();
@@ -106,6 +111,7 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
             {s.resumeMode === ResumeMode.USE_DECISION_AS_TOOL_RESULT && <p className="t3">Your answer is the result of the call: the model reads it.</p>}
           </form>
         )}
+        {under && <Under d={under} />}
         <What call={call} />
         <Votes s={s} use={mayEdit ? (text) => setEdited({ value: tryParse(text) }) : undefined} />
         <Reach call={call} />
@@ -183,6 +189,16 @@ function Moved({ was, now, seen }: { was: string; now: string; seen: () => void 
         {was === now ? <span>The arguments are the same; the tool, its isolation or the texts of the question changed. Everything below is new.</span> : <><span>Before:</span><Arguments text={was} /><span>Now:</span><Arguments text={now} /></>}
         <span><button className="btn sm" onClick={seen}>I have seen the difference</button></span>
       </div>
+    </Note>
+  );
+}
+
+/** What the call changes is no longer what the question showed. */
+function Under({ d }: { d: Description }) {
+  return (
+    <Note tone="wait" icon="warn">
+      <b>What this changes is different from what the question shows.</b> It changed after the question was asked. It is checked again when it runs.
+      {d.notes.map((n, i) => <p key={i}><Text most={500}>{n}</Text></p>)}
     </Note>
   );
 }
