@@ -15,6 +15,8 @@ import { alertNow } from "../../parts/say.ts";
 import { Empty, Failure, Skeleton, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { Time } from "../../parts/Time.tsx";
+import { What } from "../ticket/What.tsx";
+import "../ticket/ticket.css";
 import { decide } from "./decide.ts";
 import { kindOf, marks, mostTogether, outcome, title } from "./model.ts";
 
@@ -158,35 +160,7 @@ function One({ q, call, subject, error, on, toggle }: { q: Question; call?: Call
         </span>
         {error && <span className="d fail"><Icon name="fail" small className="fail" /> Not sent: {error}</span>}
       </label>
-      {call && (
-        <div className="code">
-          <pre><Text most={4000}>{pretty(call.effectiveArguments)}</Text></pre>
-        </div>
-      )}
+      {call && <What call={call} />}
     </section>
   );
-}
-
-/** Arguments as they run, on several lines. Numbers stay as they are: nothing is parsed and written again. */
-function pretty(json: string): string {
-  let out = "", depth = 0, inText = false;
-  const line = () => "\n" + "  ".repeat(depth);
-  for (let i = 0; i < json.length; i++) {
-    const c = json[i]!;
-    if (inText) {
-      out += c;
-      if (c === "\\") out += json[++i] ?? "";
-      else if (c === '"') inText = false;
-    } else if (c === '"') {
-      inText = true;
-      out += c;
-    } else if (c === "{" || c === "[") {
-      depth++;
-      out += json[i + 1] === "}" || json[i + 1] === "]" ? c : c + line();
-    } else if (c === "}" || c === "]") {
-      depth--;
-      out += json[i - 1] === "{" || json[i - 1] === "[" ? c : line() + c;
-    } else out += c === "," ? c + line() : c === ":" ? ": " : c;
-  }
-  return out;
 }
