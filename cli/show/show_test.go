@@ -138,6 +138,16 @@ func TestRendering(t *testing.T) {
 			FieldViolations: []*tooldv1.FieldViolation{{Field: "path", Description: "is required"}, {Description: "is no object"}}}}),
 		"runs":      v.Runs([]*tooldv1.RunSummary{run, {RunId: "run-18", State: tooldv1.RunState_RUN_STATE_OPEN}}),
 		"run_waits": v.Run(run), "threads": v.Threads([]*tooldv1.ThreadSummary{thread}), "thread": v.Thread(thread),
+		"policy": v.Policy(&tooldv1.GetPolicyResponse{File: "rules.yaml", Version: "3f9a1c0412345678", Since: ago(time.Hour),
+			Rules: []*tooldv1.PolicyRule{
+				{Layer: "operator", Name: "pushes\x1b[2J", Action: tooldv1.RuleAction_RULE_ACTION_ASK_ALWAYS, Line: 7, Tools: []string{"bash(git push*)"}, Callers: []string{"ci-*"}, Hits: &tooldv1.RuleHits{Count: new(int64), LastAt: nil}},
+				{Layer: "namespace x", Name: "few", Action: tooldv1.RuleAction_RULE_ACTION_DENY, Line: 9, When: "arguments.n > 1", Hits: &tooldv1.RuleHits{}},
+			},
+			Defaults: []*tooldv1.PolicyDefault{{Layer: "operator", Tier: tooldv1.Tier_TIER_CONFIRM, Action: tooldv1.RuleAction_RULE_ACTION_ASK, Hits: &tooldv1.RuleHits{Count: new(int64), LastAt: ago(time.Minute)}}}}),
+		"rule_trial": v.RuleTrial("next.yaml", &tooldv1.TryRulesResponse{Warnings: []*tooldv1.RuleProblem{{Line: 3, Column: 5, Message: "few: names no tool"}}, Replay: &tooldv1.Replay{
+			Judged: 3, Skipped: 1, Before: &tooldv1.ReplayTotals{Asked: 3}, After: &tooldv1.ReplayTotals{Allowed: 1, Asked: 2},
+			Changed: []*tooldv1.ChangedCall{{CallId: "0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e", Tool: "bash", Title: "make test", Caller: "ci", Before: &tooldv1.ShortRuling{Action: tooldv1.RuleAction_RULE_ACTION_ASK},
+				After: &tooldv1.ShortRuling{Action: tooldv1.RuleAction_RULE_ACTION_ALLOW, Rule: "tests"}, Decided: tooldv1.DecisionAction_DECISION_ACTION_CANCEL}}}}),
 		"run": v.Run(&tooldv1.RunSummary{RunId: "run-17", State: tooldv1.RunState_RUN_STATE_BLOCKED, Namespace: "default", BlockedReason: "no rm here",
 			BlockedCallId: "0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e", ChangedAt: ago(time.Hour), Calls: &tooldv1.CallCounts{Failed: 1, Suspended: 12345}}),
 		"tool": v.Tool(tool()),
