@@ -22,7 +22,7 @@ type Query struct {
 	CreatedBefore time.Time // exclusive
 	OldestFirst   bool
 	// The following conditions need the record of a call, because no index covers them: see [Query.Holds]. A store reads at most
-	// [MaxScan] records for one page of such a query.
+	// [MaxScan] records in vain for one page of such a query.
 	Executed []Executed
 	Errors   []tool.Code       // code of the result's error
 	Labels   map[string]string // the run has all of these
@@ -45,7 +45,8 @@ func (q *Query) Waits(c *Call) bool {
 		(q.CreatedAfter.IsZero() || !c.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore))
 }
 
-// MaxScan is the maximum number of records that a store reads for one page of a query that needs them.
+// MaxScan is the maximum number of calls that a store may look at in vain for one page. It counts those that do not meet the conditions for
+// [Query.Holds]. SQLite counts those of other tools and other times as well.
 const MaxScan = 2000
 
 // NeedsRecord reports whether the query has conditions for [Query.Holds].
@@ -78,6 +79,8 @@ func (q *Query) Holds(c *Call) bool {
 type Page struct {
 	Calls []*Call
 	Next  int64 // 0 on the last page; a page with fewer calls than the limit, or none, need not be the last one
+	// Partial means that the store stopped after [MaxScan] calls.
+	Partial bool
 	// NextExpiry belongs to Next when the query orders by expiry.
 	NextExpiry time.Time
 	// Corrupt names calls that were left out because their row is damaged.

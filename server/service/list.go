@@ -46,7 +46,7 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 		}
 		size += bytes
 		want -= at.Limit // Count the calls that the principal may not see, too. Otherwise a single request could read an unlimited number of such calls.
-		if page.Next == 0 || want <= 0 || size >= pageBytes {
+		if page.Next == 0 || page.Partial || want <= 0 || size >= pageBytes {
 			q.After, q.AfterExpiry = page.Next, page.NextExpiry
 			return nil
 		}

@@ -65,7 +65,7 @@ type Finder struct {
 	query   *call.Query
 	limit   int
 	found   []Call
-	scanned int   // number of records that [call.Query.Holds] has checked
+	skipped int   // number of calls that did not match
 	last    int64 // position of the last of these
 }
 
@@ -77,14 +77,8 @@ func NewFinder(q *call.Query) *Finder {
 // Take adds a call if it meets the conditions that need its record; the caller has checked the other conditions. A broken record counts
 // as meeting them. Take returns ErrEnough when the page needs no further calls.
 func (f *Finder) Take(c Call) error {
-	if f.query.NeedsRecord() {
-		if f.scanned++; f.scanned > call.MaxScan {
-			return ErrEnough
-		}
-		f.last = c.Position
-		if c.Err == nil && !f.query.Holds(c.Call) {
-			return nil
-		}
+	if c.Err == nil && f.query.NeedsRecord() && !f.query.Holds(c.Call) {
+		return f.Skip(c.Position)
 	}
 	if f.found = append(f.found, c); f.Full() {
 		return ErrEnough
@@ -92,8 +86,17 @@ func (f *Finder) Take(c Call) error {
 	return nil
 }
 
+// Skip counts a call that does not match. It returns ErrEnough when the store has looked at so many calls that the page ends here.
+func (f *Finder) Skip(position int64) error {
+	f.last = position
+	if f.skipped++; f.Full() {
+		return ErrEnough
+	}
+	return nil
+}
+
 // Full reports whether the page needs no further calls.
-func (f *Finder) Full() bool { return len(f.found) > f.limit || f.scanned > call.MaxScan }
+func (f *Finder) Full() bool { return len(f.found) > f.limit || f.skipped >= call.MaxScan }
 
 // Page returns the calls as a page of a list. When calls follow that were not read, or not added, the page has a next page.
 func (f *Finder) Page() (page call.Page) {
@@ -102,8 +105,8 @@ func (f *Finder) Page() (page call.Page) {
 	case len(found) > f.limit:
 		found = found[:f.limit]
 		page.Next = found[f.limit-1].Position
-	case f.scanned > call.MaxScan:
-		page.Next = f.last
+	case f.skipped >= call.MaxScan:
+		page.Next, page.Partial = f.last, true
 	}
 	page.Calls = make([]*call.Call, 0, len(found))
 	for _, c := range found {

@@ -31,12 +31,14 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 				after = st.ColumnInt64(0)
 				switch {
 				case isPack(st):
-					after, err = scanner.eachPacked(conn, st, q, beyond, finder.Take)
+					after, err = scanner.eachPacked(conn, st, q, beyond, finder)
 				case inPack(st):
 					scanner.pack.find(st)
-					err = scanner.takePacked(conn, q, after, finder.Take)
+					err = scanner.takePacked(conn, q, after, finder)
 				case wanted(rest, st):
 					err = finder.Take(scanner.scan(st))
+				default:
+					err = skip(q, finder, after)
 				}
 				if err != nil {
 					return err
@@ -104,39 +106,50 @@ func everything(q call.Query) string {
 // isPack reports whether the columns are those of a whole pack.
 func isPack(st *sqlite.Stmt) bool { return st.ColumnType(3) == sqlite.TypeInteger }
 
-// eachPacked calls take for each call of a pack after the position beyond. It returns the new position of the list.
-func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, take func(rows.Call) error) (after int64, err error) {
+// eachPacked gives finder each call of a pack after the position beyond. It returns the new position of the list.
+func (s *callScanner) eachPacked(conn *sqlite.Conn, st *sqlite.Stmt, q call.Query, beyond int64, finder *rows.Finder) (after int64, err error) {
 	s.pack.find(st)
 	at, end, step := min(s.pack.last, beyond-1), s.pack.position, int64(-1)
 	if q.OldestFirst {
 		at, end, step = max(s.pack.position, beyond+1), s.pack.last, 1
 	}
 	for ; err == nil && (end-at)*step >= 0; at += step {
-		err = s.takePacked(conn, q, at, take)
+		err = s.takePacked(conn, q, at, finder)
 	}
 	return end, err
 }
 
-// takePacked calls take for one call of the current pack, if the call matches the query. For a broken call, it reads the caller, run and
+// takePacked gives finder one call of the current pack, if the call matches the query. For a broken call, it reads the caller, run and
 // thread from the table members. A list therefore never shows the id of another caller's call. The tool and time of a broken call are
 // unknown and count as matching.
-func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, take func(rows.Call) error) error {
+func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64, finder *rows.Finder) error {
 	m, err := s.pack.named(conn, position)
 	if err != nil {
 		return err
 	}
 	if m.whole() && !m.mentions(only(q.Tools), q.Caller, q.Run, q.Thread) {
-		return nil
+		return skip(q, finder, position)
 	}
 	r := m.row()
 	is := r.Err == nil && asked(q, r.Call)
 	if r.Err != nil && q.Action+q.ParentCall+q.Batch == "" && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded)) {
 		is, err = m.memberOf(conn, store.Feed{Namespace: s.pack.namespace, Run: q.Run, Thread: q.Thread, Caller: q.Caller})
 	}
-	if err != nil || !is {
+	if err != nil {
 		return err
 	}
-	return take(r)
+	if !is {
+		return skip(q, finder, position)
+	}
+	return finder.Take(r)
+}
+
+// skip counts a call that does not match a query for which few of many calls may match, because no index covers tools and times.
+func skip(q call.Query, finder *rows.Finder, position int64) error {
+	if len(q.Tools) == 0 && q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero() && !q.NeedsRecord() {
+		return nil
+	}
+	return finder.Skip(position)
 }
 
 // only returns the only element of a list, or "".

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
@@ -84,7 +85,15 @@ func testRecordScan(t *testing.T, f *fixture) {
 		}
 	}
 	q.OldestFirst = true
+	if page, err := f.Calls(t.Context(), q); err != nil || !page.Partial || fmt.Sprint(ids(page.Calls)) != "[first]" {
+		t.Errorf("first page, oldest first: %v, partial %t, %v", ids(page.Calls), page.Partial, err)
+	}
 	if got := fmt.Sprint(f.all(q)); got != "[first last]" {
 		t.Errorf("all pages, oldest first: %s", got)
+	}
+	for _, q := range []call.Query{{Tools: []string{"none"}}, {CreatedBefore: start}, {CreatedAfter: start.Add(time.Second)}} {
+		if q.Namespace = "ns"; len(f.all(q)) > 0 {
+			t.Errorf("Calls(%+v) found a call", q)
+		}
 	}
 }

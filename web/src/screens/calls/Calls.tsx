@@ -326,7 +326,7 @@ const CallRow = memo(function CallRow({ row, index, selected, select }: { row: R
       </td>
       <td>
         <a href={`/calls/${encodeURIComponent(row.id)}`}>
-          <code>{visible(row.tool)}</code> <bdi className="t2">{visible(row.title)}</bdi>
+          <code>{visible(row.tool)}</code> {row.title !== row.tool && <bdi className="t2">{visible(row.title)}</bdi>}
         </a>
       </td>
       <td className="m0 w1">

@@ -8,8 +8,10 @@ import { calls } from "../../api/clients.ts";
 import { after, paths, rowOf, type Row } from "./row.ts";
 
 const pageSize = 100;
-/** How many pages a refresh reads to reach the calls that it knows, and how many empty pages a search reads before it asks. */
+/** How many pages a refresh reads to reach the calls that it knows. */
 const most = 5;
+/** How many empty pages a search reads before it asks. Each stands for about 2,000 calls that did not match. */
+const mostEmpty = 20;
 
 /** Events after which another call may match the filter. */
 const telling = new Set<CallEvent["event"]["case"]>(["accepted", "suspended", "resumed", "statusChanged", "finished"]);
@@ -143,7 +145,7 @@ export class CallList {
     this.change();
     try {
       let found: string[] = [];
-      for (let n = 0; n < most && found.length === 0 && this.token; n++) {
+      for (let n = 0; n < mostEmpty && found.length === 0 && this.token; n++) {
         const { ids, next } = await this.page(this.token);
         if (signal.aborted || this.replaced) return;
         this.token = next;
@@ -200,6 +202,7 @@ export class CallList {
         next = page.next;
       }
       if (met || this.order.length === 0) this.merge(head, next);
+      else if (head.length < pageSize) this.put([...head, ...this.order]); // few calls match, and these are newer than the known ones
       else {
         this.put(head);
         this.token = next;
