@@ -16,6 +16,9 @@ export const screens: Screen[] = [
   { path: "/tools/:id?/:tab?", component: lazy(() => import("./screens/tools/Tools.tsx")) },
   { path: "/policy/kept", component: lazy(() => import("./screens/policy/Kept.tsx")) },
   { path: "/policy/:part?", component: lazy(() => import("./screens/policy/Policy.tsx")) },
+  { path: "/runs", component: lazy(() => import("./screens/runs/Runs.tsx")) },
+  { path: "/runs/:id", component: lazy(() => import("./screens/runs/Run.tsx")) },
+  { path: "/threads/:id", component: lazy(() => import("./screens/runs/Thread.tsx")) },
   { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
   { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];
@@ -33,6 +36,7 @@ export interface Place {
 export const places: Place[] = [
   { to: "/inbox", name: "Inbox", icon: "inbox", key: "i" },
   { to: "/calls", name: "Calls", icon: "calls", key: "c" },
+  { to: "/runs", name: "Runs", icon: "runs", key: "r" },
   { to: "/tools", name: "Tools", icon: "tools", key: "t", more: true },
   { to: "/policy", name: "Policy", icon: "policy", key: "p", more: true },
   { to: "/audit", name: "Audit", icon: "audit", key: "a", more: true },
