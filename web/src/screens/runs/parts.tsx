@@ -114,7 +114,7 @@ export function EndRun({ run, done }: { run: RunSummary; done: () => void }) {
       <button className="btn bad" onClick={() => dialog.current?.showModal()}>
         <Icon name="stop" small /> End run
       </button>
-      <dialog className="keys ask" ref={dialog} aria-labelledby="end-title" onClick={(e) => e.target === dialog.current && dialog.current.close()}>
+      <dialog className="keys endrun" ref={dialog} aria-labelledby="end-title" onClick={(e) => e.target === dialog.current && dialog.current.close()}>
         <header>
           <h2 id="end-title" className="grow">End this run?</h2>
         </header>
