@@ -39,8 +39,8 @@ func (s *Server) protect(next http.Handler) http.Handler {
 	})
 }
 
-// policy allows a page nothing but the files and the API of its own origin.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+// policy allows a page nothing but the files and the API of its own origin, and images that its own script made.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // policies are headers of every response. Handlers may replace a value but not change it, because all responses share it.
 var policies = http.Header{

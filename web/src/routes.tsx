@@ -19,6 +19,7 @@ export const screens: Screen[] = [
   { path: "/runs", component: lazy(() => import("./screens/runs/Runs.tsx")) },
   { path: "/runs/:id", component: lazy(() => import("./screens/runs/Run.tsx")) },
   { path: "/threads/:id", component: lazy(() => import("./screens/runs/Thread.tsx")) },
+  { path: "/calls/:id/*?", component: lazy(() => import("./screens/call/Call.tsx")) },
   { path: "/audit", component: lazy(() => import("./screens/audit/Audit.tsx")) },
   { path: "/status", component: lazy(() => import("./screens/status/Status.tsx")) },
 ];

@@ -1,0 +1,73 @@
+/** Colours of a program's output. Everything else that an escape sequence could do is not done: its characters stay in the text. */
+
+/** A piece of a line with one look. `style` is a list of class names, such as `a1 ab`. */
+export interface Piece {
+  text: string;
+  style: string;
+}
+
+/** The look that a line begins with: a colour from 1 to 6, bold, dim. */
+interface Look {
+  colour: number;
+  bold: boolean;
+  dim: boolean;
+}
+
+/** Select Graphic Rendition with at most 64 characters of parameters. */
+const sgr = /\x1b\[([0-9;:]{0,64})m/g;
+
+/** Reads lines in order. The look at the end of a line is the look at the beginning of the next one. */
+export class Ansi {
+  private look: Look = { colour: 0, bold: false, dim: false };
+
+  copy(): Ansi {
+    const a = new Ansi();
+    a.look = { ...this.look };
+    return a;
+  }
+
+  /** Splits a line without its line feed. */
+  read(line: string): Piece[] {
+    const pieces: Piece[] = [];
+    let from = 0;
+    const add = (to: number) => {
+      if (to > from) pieces.push({ text: line.slice(from, to), style: classes(this.look) });
+    };
+    for (const m of line.matchAll(sgr)) {
+      add(m.index);
+      this.apply(m[1]!);
+      from = m.index + m[0].length;
+    }
+    add(line.length);
+    return pieces;
+  }
+
+  private apply(parameters: string) {
+    const codes = parameters.split(/[;:]/).map(Number);
+    for (let i = 0; i < codes.length; i++) {
+      const c = codes[i]!;
+      if (c === 0) this.look = { colour: 0, bold: false, dim: false };
+      else if (c === 1) this.look.bold = true;
+      else if (c === 2) this.look.dim = true;
+      else if (c === 22) this.look.bold = this.look.dim = false;
+      else if (c === 39) this.look.colour = 0;
+      else if ((c >= 30 && c <= 37) || (c >= 90 && c <= 97)) this.paint(c % 10, c >= 90);
+      else if (c === 38 || c === 48) {
+        // 38;5;N is a colour of 256, 38;2;R;G;B a colour of 2^24; 48 is the background, which is not shown.
+        const n = codes[i + 2] ?? 0;
+        if (c === 38 && codes[i + 1] === 5 && n < 16) this.paint(n % 8, n >= 8);
+        i += codes[i + 1] === 5 ? 2 : codes[i + 1] === 2 ? 4 : 0;
+      }
+    }
+  }
+
+  /** Black and white are the colour of the text; bright black is dim. */
+  private paint(n: number, bright: boolean) {
+    this.look.colour = n >= 1 && n <= 6 ? n : 0;
+    if (n === 0 && bright) this.look.dim = true;
+  }
+}
+
+function classes(l: Look): string {
+  return [l.colour ? `a${l.colour}` : "", l.bold ? "ab" : "", l.dim ? "ad" : ""].filter(Boolean).join(" ");
+}

@@ -1,0 +1,97 @@
+/** The log of one call: its newest events, live, and the gaps in it. */
+import { useEffect, useReducer, useRef, useState } from "react";
+import { useQueryClient } from "@tanstack/react-query";
+import type { CallEvent, Frame, Gap } from "../../../gen/toold/v1/event_pb.ts";
+import { GapReason } from "../../../gen/toold/v1/event_pb.ts";
+import { calls } from "../../api/clients.ts";
+import { useWatch, type Live } from "../../api/live.ts";
+
+/** How many events are read first, and with each request for earlier ones. */
+const page = 500;
+/** How many events are kept; of more, the newest. */
+const most = 5000;
+
+export interface Log {
+  /** In order of sequence. */
+  events: CallEvent[];
+  /** Where events are missing, by the sequence before which they are. */
+  gaps: Map<bigint, Gap>;
+  /** All events that were stored when the watch began have been read. */
+  caughtUp: boolean;
+}
+
+/** These kinds do not change the record in a way that the page shows. */
+const quiet = new Set(["output", "progress", "activitySnapshot", "activityDelta", "documentChanged", "stateConflict"]);
+
+/** Watches a call whose newest event had the sequence `last` when its record was read. `onOutput` gets new output. */
+export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallEvent) => void) {
+  const queries = useQueryClient();
+  const log = useRef<Log>({ events: [], gaps: new Map(), caughtUp: false });
+  const [, changed] = useReducer((n: number) => n + 1, 0);
+  const [first, setFirst] = useState<bigint>();
+  const [more, setMore] = useState<"" | "busy" | "failed">("");
+  useEffect(() => {
+    if (last !== undefined && first === undefined) setFirst(last > BigInt(page) ? last - BigInt(page) : 0n);
+  }, [last, first]);
+
+  // Many frames come at once after a reconnect: the page is drawn, and the record read again, once for all of them.
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const stale = useRef(false);
+  const later = (recordChanged: boolean) => {
+    stale.current ||= recordChanged;
+    timer.current ??= setTimeout(() => {
+      timer.current = undefined;
+      if (stale.current) void queries.invalidateQueries({ queryKey: ["call", id] });
+      stale.current = false;
+      changed();
+    }, 50);
+  };
+  useEffect(() => () => clearTimeout(timer.current), []);
+
+  const live: Live = useWatch(first === undefined ? undefined : { selector: { case: "callId", value: id }, afterSequence: first, follow: true }, false, (f: Frame) => {
+    const l = log.current;
+    if (f.control.case === "gap") {
+      const g = f.control.value;
+      l.gaps.set(g.firstKept, g);
+      // After a lost tail the same numbers name other events.
+      if (g.reason === GapReason.LOST_TAIL) l.events = l.events.filter((e) => e.sequence < g.firstKept);
+      later(true);
+    }
+    if (f.control.case === "caughtUp") {
+      l.caughtUp = true;
+      later(false);
+    }
+    for (const e of f.events) {
+      if (l.events.length && e.sequence <= l.events.at(-1)!.sequence) continue;
+      l.events.push(e);
+      if (e.event.case === "output") onOutput(e);
+      later(!quiet.has(e.event.case ?? ""));
+    }
+    if (l.events.length > most) l.events.splice(0, l.events.length - most);
+  });
+
+  /** Reads the events before the first one that is shown. */
+  const earlier = async () => {
+    const l = log.current;
+    const until = l.events[0]?.sequence;
+    if (until === undefined || more === "busy") return;
+    setMore("busy");
+    const from = until > BigInt(page) ? until - BigInt(page) - 1n : 0n;
+    const found: CallEvent[] = [];
+    const stop = new AbortController();
+    try {
+      for await (const { frame } of calls.watchCalls({ selector: { case: "callId", value: id }, afterSequence: from, follow: false }, { signal: stop.signal })) {
+        if (frame?.control.case === "gap") l.gaps.set(frame.control.value.firstKept, frame.control.value);
+        found.push(...(frame?.events ?? []).filter((e) => e.sequence < until));
+        if ((frame?.events ?? []).some((e) => e.sequence >= until - 1n)) break;
+      }
+      l.events = [...found, ...l.events];
+      setMore("");
+    } catch {
+      setMore("failed");
+    } finally {
+      stop.abort();
+    }
+  };
+  return { log: log.current, live, earlier, more };
+}

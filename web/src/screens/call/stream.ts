@@ -1,0 +1,170 @@
+/** The lines of an output stream or a text artifact that the page has: a window of them, which follows the end or was searched for. */
+import { calls } from "../../api/clients.ts";
+import { Ansi, type Piece } from "./ansi.ts";
+
+export interface Line {
+  /** Counted from 1; 0 when it is not known, in a stream with a line that is larger than what one page reads. */
+  no: number;
+  pieces: Piece[];
+  /** Characters that are not shown. */
+  rest: number;
+}
+
+/** Lines of one request, characters of a line that are shown, and lines and bytes that the page keeps. */
+const page = 500, wide = 4000, most = 10_000, tail = 512 << 10;
+
+export class Stream {
+  lines: Line[] = [];
+  /** Why nothing could be read; "" if it could. */
+  error: unknown = "";
+  /** The window has the end of what is stored. */
+  atEnd = false;
+  loading = false;
+  /** In bytes, of the whole stream. */
+  size = 0;
+  version = 0;
+
+  private end = 0; // the offset behind the last byte of the window
+  private open = new Uint8Array(); // the bytes of the last line, which has no line end yet
+  private ansi = new Ansi();
+  private readonly changed = new Set<() => void>();
+
+  constructor(
+    readonly call: string,
+    readonly name: string,
+  ) {}
+
+  subscribe = (f: () => void) => {
+    this.changed.add(f);
+    return () => void this.changed.delete(f);
+  };
+  snapshot = () => this.version;
+
+  private tell() {
+    this.version++;
+    this.changed.forEach((f) => f());
+  }
+
+  /** Reads the last lines. */
+  toEnd = () =>
+    this.load(async () => {
+      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(-page), count: BigInt(page) }, limit: BigInt(tail) });
+      if (read.nextOffset >= read.totalSize) return this.fill(read.data, Number(read.firstLine), read);
+      // The last lines are larger than one response: only their last bytes are read, and how many lines are before them is not known.
+      const offset = read.totalSize > tail ? Number(read.totalSize) - tail : 0;
+      this.fill((await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(offset), limit: BigInt(tail) })).data, offset ? 0 : 1, { nextOffset: read.totalSize, totalSize: read.totalSize });
+    });
+
+  /** Reads the lines around a line. */
+  toLine = (line: number) =>
+    this.load(async () => {
+      const first = Math.max(1, line - page / 2);
+      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(first), count: BigInt(page) }, limit: BigInt(tail) });
+      this.fill(read.data, first, read);
+    });
+
+  /** Reads the lines before the window. */
+  before = () =>
+    this.load(async () => {
+      const top = this.lines[0]?.no ?? 1;
+      if (top <= 1) return;
+      const first = Math.max(1, top - page);
+      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(first), count: BigInt(top - first) }, limit: BigInt(tail) });
+      const { lines } = split(read.data);
+      if (lines.length < top - first) return this.fill(read.data, first, read); // the lines are too large to come together with the window
+      const added = lines.map((l, i) => toLine(l, first + i, new Ansi()));
+      this.lines = [...added, ...this.lines];
+      if (this.lines.length > most) {
+        this.lines.length = most;
+        this.atEnd = false;
+      }
+    });
+
+  /** Reads the lines behind the window. */
+  after = () =>
+    this.load(async () => {
+      const read = await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(this.end), limit: BigInt(tail / 2) });
+      this.add(read.data);
+      this.atEnd = read.nextOffset >= read.totalSize;
+      this.size = Number(read.totalSize);
+    });
+
+  /** Takes output of an event. What the window has already is skipped; what it lacks is read. */
+  take(offset: number, data: Uint8Array, length: number) {
+    this.size = Math.max(this.size, offset + length);
+    if (!this.atEnd || this.loading || offset + length <= this.end) return this.tell();
+    if (offset > this.end || data.length < length) return void this.after();
+    this.add(data.subarray(this.end - offset));
+    this.tell();
+  }
+
+  private async load(read: () => Promise<void>) {
+    if (this.loading) return;
+    this.loading = true;
+    try {
+      await read();
+      this.error = "";
+    } catch (e) {
+      this.error = e;
+    }
+    this.loading = false;
+    this.tell();
+    if (this.atEnd && this.end < this.size) void this.after();
+  }
+
+  private fill(data: Uint8Array, first: number, read: { nextOffset: bigint; totalSize: bigint }) {
+    this.lines = [];
+    this.open = new Uint8Array();
+    this.partial = false;
+    this.hidden = 0;
+    this.ansi = new Ansi();
+    this.next = first;
+    this.add(data);
+    this.end = Number(read.nextOffset);
+    this.size = Math.max(this.size, Number(read.totalSize));
+    this.atEnd = read.nextOffset >= read.totalSize;
+  }
+
+  private next = 1; // the number of the line that begins at the end of the window; 0 if it is not known
+  private partial = false; // the last line of the window is `open`
+  private hidden = 0; // bytes of the open line that are not kept
+
+  private add(data: Uint8Array) {
+    this.end += data.length;
+    const { lines, rest } = split(data, this.open);
+    if (this.partial) this.lines.pop();
+    for (const l of lines) {
+      this.lines.push(toLine(l, this.next, this.ansi, this.hidden));
+      this.hidden = 0;
+      if (this.next) this.next++;
+    }
+    this.open = rest.slice(0, 4 * wide);
+    this.hidden += rest.length - this.open.length;
+    this.partial = rest.length > 0;
+    if (this.partial) this.lines.push(toLine(rest, this.next, this.ansi.copy(), this.hidden));
+    if (this.lines.length > most) this.lines.splice(0, this.lines.length - most);
+  }
+}
+
+const decoder = new TextDecoder();
+
+function toLine(bytes: Uint8Array, no: number, ansi: Ansi, hidden = 0): Line {
+  // A character has at most 4 bytes.
+  const text = decoder.decode(bytes.subarray(0, 4 * wide)).replace(/\r$/, "");
+  const cut = text.slice(0, wide);
+  return { no, pieces: ansi.read(cut), rest: text.length - cut.length + Math.max(0, bytes.length - 4 * wide) + hidden };
+}
+
+/** Splits bytes, which continue those of `open`, into whole lines and the rest. */
+function split(data: Uint8Array, open: Uint8Array = new Uint8Array()): { lines: Uint8Array[]; rest: Uint8Array } {
+  const all = new Uint8Array(open.length + data.length);
+  all.set(open);
+  all.set(data, open.length);
+  const lines: Uint8Array[] = [];
+  let from = 0;
+  for (let at = all.indexOf(10); at >= 0; at = all.indexOf(10, from)) {
+    lines.push(all.subarray(from, at));
+    from = at + 1;
+  }
+  return { lines, rest: all.slice(from) };
+}
