@@ -20,6 +20,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/tool"
+	"github.com/toold-dev/toold/tools/worker"
 )
 
 // seen checks what one principal can see. calls has the records that GetCall returns to the principal, by id.
@@ -47,6 +48,11 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 		{ID: "w1", Source: "worker:default/p", Namespace: "default", Calls: []string{longID("alice-write")}},
 		{ID: "w2", Source: "worker:other/p", Namespace: "other", Calls: []string{longID("mallory-write")}},
 	}
+	for source, id := range map[string]string{worker.SourceOf("default", "p"): "drifted", worker.SourceOf("other", "p"): "theirs"} {
+		for _, text := range []string{"before", "after"} {
+			must(t, w.tools.Replace(source, tool.Func(tool.Descriptor{ID: id, Description: text}, nil)))
+		}
+	}
 	ids := w.fillForT130()
 	w.rememberForT130()
 	for _, user := range append(slices.Sorted(maps.Keys(users)), slices.Sorted(maps.Keys(mixed))...) {
@@ -67,8 +73,9 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"ListCalls": s.lists, "GetCall": nil, // s.lists compares the calls of lists with GetCall.
 			"WatchCalls":   func(t *testing.T) { t.Helper(); s.feeds(t, ids) },
 			"ReadArtifact": func(t *testing.T) { t.Helper(); s.artifacts(t, ids) },
+			"WatchInbox":   s.inbox,
 			"GetTurn":      s.turns,
-			"GetRun":       s.others, "ListRuns": nil, "ListThreads": nil, "GetThread": nil, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, // s.others checks these methods.
+			"GetRun":       s.others, "ListRuns": nil, "ListThreads": nil, "GetThread": nil, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, "ListDefinitions": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
 			"ListAuditCheckpoints": nil, "GetLoad": nil, "ListProblems": nil, // They name no calls. TestAdministeredState checks who sees what.
 			"GetPolicy":   nil, // It names no calls. TestPolicy checks who sees what.
@@ -265,6 +272,32 @@ func (s *seen) feeds(t *testing.T, ids []string) {
 	}
 }
 
+// inbox compares the questions in the inbox with the results of GetCall, and checks that no question that the principal may get is missing.
+func (s *seen) inbox(t *testing.T) {
+	t.Helper()
+	stream, err := s.w.calls(s.user).WatchInbox(within(t), &tooldv1.WatchInboxRequest{})
+	must(t, err)
+	shown := map[string]bool{}
+	for {
+		res, err := stream.Recv()
+		if status.Code(err) == codes.PermissionDenied {
+			return
+		}
+		must(t, err)
+		if res.GetCaughtUp() != nil {
+			break
+		}
+		c := res.GetWaiting().GetCall()
+		s.mayGet(t, c.GetCallId(), c.GetSuspension())
+		shown[c.GetCallId()] = true
+	}
+	for id, c := range s.calls {
+		if c.GetSuspension() != nil && !shown[id] {
+			t.Errorf("%s may get the question of %s, and its inbox does not show it", s.user, id)
+		}
+	}
+}
+
 func (s *seen) mayGet(t *testing.T, id string, shown *tooldv1.Suspension) {
 	t.Helper()
 	got := s.calls[id]
@@ -427,6 +460,15 @@ func (s *seen) others(t *testing.T) {
 			listed[c.GetPut().GetId()] = true
 		}
 	}
+	for _, id := range []string{"echo", "secret", "drifted", "theirs"} {
+		list, err := s.admin().ListDefinitions(within(t), &tooldv1.ListDefinitionsRequest{Tool: id})
+		if c := status.Code(err); err != nil && c != codes.NotFound && c != codes.PermissionDenied {
+			t.Error(err)
+		}
+		if len(list.GetDefinitions()) > 0 && !s.judges(t, id) {
+			listed[id] = true
+		}
+	}
 	for id := range listed {
 		if _, err := tools.GetTool(within(t), &tooldv1.GetToolRequest{Tool: id}); err != nil {
 			t.Errorf("%s lists the tool %s and gets %v", s.user, id, err)
@@ -435,6 +477,13 @@ func (s *seen) others(t *testing.T) {
 	if listed["secret"] {
 		t.Errorf("%s lists a tool that is denied", s.user)
 	}
+}
+
+// judges reports whether the principal sees the tool in quarantine, where GetTool does not find it.
+func (s *seen) judges(t *testing.T, id string) bool {
+	t.Helper()
+	list, err := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{Tool: id})
+	return err == nil && len(list.GetTools()) == 1
 }
 
 // activity checks the lists of runs and threads: each entry is what the principal gets by its id, and names only calls that it may get.
