@@ -81,6 +81,11 @@ check-generated: generate ## fail when the committed generated code is not what 
 	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
 	web/build.sh -check
 
+.PHONY: pictures
+pictures: ## take the pictures of the console again: docs/pictures, and all of them in bin/console
+	scripts/console.sh pictures
+	for p in inbox run command policy; do cp bin/console/$$p-light.png docs/pictures/$$p.png; done
+
 .PHONY: console
 console: ## build web/console.zip, the web console that the daemon embeds
 	scripts/need.sh node=nodejs npm protoc=protobuf-compiler /usr/include/google/protobuf/duration.proto=libprotobuf-dev
