@@ -79,6 +79,7 @@ generate: ## generate the Go code of proto/ and the OpenAPI document with the pi
 check-generated: generate ## fail when the committed generated code is not what generate makes
 	@changed=$$(git status --porcelain --untracked-files=all -- '*.pb.go' '*_pb.ts' '*_pb2*.py' '*/openapi.json*'); \
 	if [[ -n $$changed ]]; then printf 'generated code is not as committed; run make generate and commit:\n%s\n' "$$changed" >&2; exit 1; fi
+	scripts/need.sh node=nodejs npm protoc=protobuf-compiler /usr/include/google/protobuf/duration.proto=libprotobuf-dev
 	web/build.sh -check
 
 .PHONY: pictures
