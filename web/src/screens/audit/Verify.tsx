@@ -66,11 +66,12 @@ export function Verify({ on }: { on: boolean }) {
     start(false);
     return () => running.current?.abort();
   }, []);
-  const tone = !result ? "" : result.error || result.findings.length > 0 ? "fail" : result.done ? "ok" : "";
+  const empty = result?.done && result.records === 0 && result.findings.length === 0 && !result.error;
+  const tone = !result || empty ? "" : result.error || result.findings.length > 0 ? "fail" : result.done ? "ok" : "";
   return (
     <div className="pad stack verify">
       <div className={`note ${tone}`}>
-        <Icon name={tone === "fail" ? "deny" : tone === "ok" ? "ok" : "run"} />
+        <Icon name={tone === "fail" ? "deny" : tone === "ok" ? "ok" : empty ? "info" : "run"} />
         <div className="grow">
           <Outcome result={result} on={on} />
         </div>

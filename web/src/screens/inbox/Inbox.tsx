@@ -278,7 +278,7 @@ function Row({ q, id, picked, subject, toggle }: { q: Question } & Omit<RowsProp
   const now = useNow(expiry(q) - Date.now() < 90_000 ? 1000 : minute);
   const { call, settled } = q;
   const claim = claimOf(q, now), soon = expiry(q) - now < 60 * minute, can = kindOf(q) !== undefined;
-  const name = settled ? outcome(settled, subject) : "";
+  const name = settled ? outcome(settled, subject, (call.suspension?.action ?? "approval") === "approval") : "";
   return (
     <div className="tkrow" data-picked={picked.has(q.id) || undefined}>
       {can && picked.size > 0 && <input type="checkbox" aria-label={`Select ${call.tool}`} checked={picked.has(q.id)} onChange={() => toggle(q)} />}

@@ -74,7 +74,7 @@ export function Pane({ id, lost, place, move, back }: Props) {
   return (
     <>
       {bar}
-      {settled && <Became settled={settled} mine={mine} looked={!!call} next={() => move(1)} />}
+      {settled && <Became settled={settled} mine={mine} looked={!!call} approval={call?.suspension?.action === "approval"} next={() => move(1)} />}
       {call && <Ticket call={call} rights={settled ? none(id, "ALREADY_DECIDED", "This question no longer waits.") : lost ? none(id, "UNAVAILABLE", "There is no connection to the daemon.") : (q?.rights ?? data.rights)} onDecided={() => toast("Your answer is stored.")} />}
     </>
   );
@@ -111,7 +111,7 @@ function verdict(s: SettledQuestion) {
 
 const did: Partial<Record<CallStatus, string>> = { [CallStatus.SUCCEEDED]: "succeeded", [CallStatus.FAILED]: "failed", [CallStatus.CANCELLED]: "was cancelled", [CallStatus.SUSPENDED]: "asks again" };
 
-function Became({ settled, mine, looked, next }: { settled: SettledQuestion; mine: boolean; looked: boolean; next: () => void }) {
+function Became({ settled, mine, looked, approval, next }: { settled: SettledQuestion; mine: boolean; looked: boolean; approval: boolean; next: () => void }) {
   const { callId } = settled;
   const { data } = useQuery({
     queryKey: ["became", callId, settled.suspensionId],
@@ -119,7 +119,7 @@ function Became({ settled, mine, looked, next }: { settled: SettledQuestion; min
     refetchInterval: (q) => (q.state.data && did[q.state.data] ? false : 2000),
   });
   const status = (data && did[data]) ?? "goes on";
-  const text = mine ? `You ${settled.decision?.action === DecisionAction.CANCEL ? "declined" : "approved"} it` : looked ? verdict(settled) : verdict(settled).replace(" while you looked", "");
+  const text = mine ? `You ${settled.decision?.action === DecisionAction.CANCEL ? "declined it" : !approval ? "answered it" : settled.decision?.arguments ? "approved it with your changes" : "approved it"}` : looked ? verdict(settled) : verdict(settled).replace(" while you looked", "");
   return (
     <div className="pad became">
       <Note tone={mine ? "ok" : "run"} icon={mine ? "ok" : "info"}>

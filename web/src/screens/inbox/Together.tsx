@@ -90,12 +90,12 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
           <p className="sub">
             <code><Text most={60}>{tool}</Text></code>
             {marks(alike[0]!).map((m) => <Tag key={m.word} tone={m.tone} icon={m.icon}>{m.word}</Tag>)}
-            {alike[0]!.call.run && <span>in run <Link href={`/runs/${encodeURIComponent(alike[0]!.call.run.runId)}`}><Text most={60}>{alike[0]!.call.run.runId}</Text></Link></span>}
+            {alike[0]!.call.run?.runId && <span>in run <Link href={`/runs/${encodeURIComponent(alike[0]!.call.run.runId)}`}><Text most={60}>{alike[0]!.call.run.runId}</Text></Link></span>}
           </p>
         </header>
         <div className="ask">
           <q>Allow {n === 2 ? "both" : `these ${n}`}?</q>
-          <span className="t2">Same tool, same caller, same run, nothing destroyed, no network. Each gets an answer of its own, bound to its own digest.</span>
+          <span className="t2">Same tool, same caller, {alike[0]!.call.run?.runId ? "same run, " : ""}nothing destroyed, no network. Each gets an answer of its own, bound to its own digest.</span>
         </div>
         <div className="tog">
           {alike.map((q) => (

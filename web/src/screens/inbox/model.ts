@@ -93,12 +93,12 @@ export function claimOf(q: Question, now: number): Claim | undefined {
 }
 
 /** How a question was settled, in a few words: `tam: yes`. */
-export function outcome(s: SettledQuestion, me: string): string {
+export function outcome(s: SettledQuestion, me: string, approval = true): string {
   const by = s.decision?.decidedBy?.subject;
   const name = by === me ? "you" : by;
   switch (s.settlement) {
     case Settlement.DECIDED:
-      return `${name ?? "decided"}: ${s.decision?.action === DecisionAction.CANCEL ? "no" : "yes"}`;
+      return `${name ?? "decided"}: ${s.decision?.action === DecisionAction.CANCEL ? "no" : approval ? "yes" : "answered"}`;
     case Settlement.EXPIRED:
       return "expired";
     case Settlement.CANCELLED:

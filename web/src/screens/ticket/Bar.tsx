@@ -69,13 +69,13 @@ export function Bar(p: Props) {
       <div className="act" role="group" aria-label="Decide">
         <div className="bar2 arm">
           <span className="grow">{p.words.question} <code>{p.digest.slice(0, 8)}</code></span>
-          {options.length === 0 ? <span className="t3 wide">A yes to this is never kept.</span> : (
+          {options.length === 0 ? <span className="t3 wide">It counts for this call only.</span> : (
             <>
               <label className="keep">
                 <span className="t2">Keep the yes</span>
                 <select className="inp auto" value={option} onChange={(e) => setOption(+e.target.value)}>
                   <option value={0}>no, only this call</option>
-                  {options.map((o, i) => <option key={o.option} value={i + 1}>{i + 1}  {oneLine(o.title || o.option, 80)}</option>)}
+                  {options.map((o, i) => <option key={o.option} value={i + 1}>{oneLine(o.title || o.option, 80)} [{i + 1}]</option>)}
                 </select>
               </label>
               {option > 0 && (
@@ -116,7 +116,7 @@ export function Bar(p: Props) {
   return (
     <div className="act" role="group" aria-label="Decide">
       <div className="bar2">
-        <button className="btn lg go" disabled={!may} onClick={() => setStep("arm")}>{p.sent ? "Sending" : p.words.act} <kbd>a</kbd></button>
+        <button className="btn lg go" disabled={!may} onClick={() => setStep("arm")}>{!p.sent ? p.words.act : approve ? "Sending" : "Sent"} <kbd>a</kbd></button>
         {p.edit && <button className="btn lg" aria-pressed={p.editing} disabled={p.sent} onClick={p.edit}>Edit <kbd>e</kbd></button>}
         <button className="btn lg bad" disabled={!decline || p.sent} onClick={() => setStep("no")}>Decline <kbd>d</kbd></button>
         {why && <span className="t2 grow"><Text most={300}>{why}</Text></span>}

@@ -44,7 +44,7 @@ function Due({ s }: { s: Suspension }) {
   return (
     <p className={`due ${at.getTime() - now < 3_600_000 ? "soon" : ""}`}>
       <b><Time at={s.expiresAt} /></b>
-      <span>{far && `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `}{clock(at)}, {then}</span>
+      <span>waits until {far && `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `}{clock(at)}, {then}</span>
     </p>
   );
 }
