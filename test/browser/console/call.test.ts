@@ -1,4 +1,4 @@
-/** The page of one call: live, with its output and artifacts. */
+/** The page of one call: live, over a kill of the daemon, and what a viewer may do. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { deflateSync, crc32 } from "node:zlib";
@@ -106,4 +106,48 @@ test("a call is seen from its start to its end", async () => {
   await accessible(page);
   await picture(page, "call-ended");
   assert.deepEqual(errors, []);
+});
+
+test("a kill of the daemon while the call streams", async () => {
+  const { callId, job: first } = await begin("build");
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  for (let i = 1; i <= 3; i++) first.output(`line ${i}\n`);
+  await lines(page).getByText("line 3").waitFor();
+  await page.getByText("Attempt 1").first().waitFor();
+  // Whatever the page shows stays there, and it says for a moment that the connection is lost: the observer sees every change of the page.
+  await page.evaluate(() => {
+    const w = window as unknown as { flashes: string[]; lost: boolean };
+    w.flashes = [];
+    const whole = () => (["line 1", "line 3", "Timeline", "Accepted"].every((x) => document.getElementById("main")?.textContent?.includes(x)) ? "" : document.getElementById("main")?.textContent?.slice(0, 300) ?? "nothing");
+    new MutationObserver(() => {
+      const lost = whole();
+      if (lost) w.flashes.push(lost);
+      w.lost ||= document.body.textContent!.includes("Connection lost at");
+    }).observe(document.body, { childList: true, subtree: true, characterData: true });
+  });
+  await daemon.again();
+  await page.waitForFunction(() => (window as unknown as { lost?: boolean }).lost);
+  await page.getByText("Connection lost at").waitFor({ state: "detached" });
+  // The worker goes on with the attempt. Each line is there once, in order.
+  first.output("line 4\n");
+  await lines(page).getByText("line 4").waitFor();
+  assert.deepEqual((await lines(page).locator("li:not(.spacer) span:last-child").allTextContents()).filter((x) => /^line \d$/.test(x)), ["line 1", "line 2", "line 3", "line 4"]);
+  assert.deepEqual(await page.evaluate(() => (window as unknown as { flashes: string[] }).flashes), []);
+  await accessible(page);
+  await picture(page, "call-again");
+  assert.deepEqual(errors, []);
+});
+
+test("a viewer may neither cancel nor retry, and an unknown call is explained", async () => {
+  const { callId } = await begin("build");
+  const { page, origin } = await signIn(daemon, "person", `/calls/${callId}`);
+  await page.getByText("Running").first().waitFor();
+  assert.equal(await page.getByRole("button", { name: "Cancel" }).getAttribute("aria-disabled"), "true");
+  await page.keyboard.press("Shift+C");
+  await page.keyboard.press("r");
+  await page.waitForURL(/\/runs\/run-7/);
+  ends.at(-1)!("over");
+  await page.goto(`${origin}/calls/no-such-call-0001`);
+  await page.getByText("There is no such call").waitFor();
+  await accessible(page);
 });

@@ -41,7 +41,7 @@ function Page({ id }: { id: string }) {
     retry: (n, e) => n < 3 && !(e instanceof ConnectError && e.code === Code.NotFound),
     refetchOnWindowFocus: false,
   });
-  const name = decodeURIComponent((useParams() as { [key: string]: string | undefined })["*"]?.replace(/^output\//, "") ?? "");
+  const name = useOutputName();
   const streams = useRef(new Map<string, Stream>());
   const [, changed] = useReducer((n: number) => n + 1, 0);
   const stream = useCallback((n: string) => {
@@ -53,17 +53,22 @@ function Page({ id }: { id: string }) {
     }
     return s;
   }, [id]);
-  const { log, live, earlier, more } = useLog(id, call?.lastSequence, (e: CallEvent) => {
+  const onOutput = (e: CallEvent) => {
     if (e.event.case !== "output") return;
     const { stream: n, offset, data, length } = e.event.value;
     stream(n).take(Number(offset), data, Number(length));
-  });
+  };
+  const onLostTail = () => streams.current.forEach((s) => s.again());
+  const { log, live, earlier, more } = useLog(id, call?.lastSequence, onOutput, onLostTail);
   // Output of before the events that the page has.
   useEffect(() => {
     if (name && !(call && filesOf(call).some((a) => a.name === name))) stream(name);
     for (const a of call ? filesOf(call) : []) if (["stdout", "stderr", "pty"].includes(a.name)) stream(a.name);
   }, [name, call?.result]);
-  useEffect(() => setLive(live.state !== "lost"), [live.state]);
+  useEffect(() => {
+    setLive(live.state !== "lost");
+    if (live.state === "live") streams.current.forEach((s) => s.error && s.again());
+  }, [live.state]);
   useEffect(() => () => setLive(true), []);
   const word = call && shown(call).word;
   const before = useRef(word);
@@ -96,6 +101,17 @@ function Page({ id }: { id: string }) {
       </div>
     </>
   );
+}
+
+/** The stream or artifact in the address. The router decodes some escapes, and a second decoding fails for a name such as `100%`. */
+function useOutputName(): string {
+  useLocation();
+  const part = /^\/calls\/[^/]*\/output\/(.+)$/.exec(location.pathname)?.[1] ?? "";
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 function Unknown({ id }: { id: string }) {

@@ -6,7 +6,6 @@ import { useLocation, useSearch } from "wouter";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import type { ArtifactMatch } from "../../../gen/toold/v1/artifact_pb.ts";
 import { calls } from "../../api/clients.ts";
-import { hasReason } from "../../api/errors.ts";
 import { useKeys } from "../../keys.ts";
 import { Icon } from "../../parts/Icon.tsx";
 import { say } from "../../parts/say.ts";
@@ -162,7 +161,7 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
     }
     if (bottom && !stream.atEnd) void stream.after();
   };
-  if (stream.error && !hasReason(stream.error, "ARTIFACT_NOT_FOUND")) return <Failure error={stream.error} what="The output was not read." again={() => void stream.toEnd()} />;
+  if (stream.error && stream.lines.length === 0) return <Failure error={stream.error} what="The output was not read." again={() => void stream.toEnd()} />;
   const first = stream.lines[0]?.no ?? 1;
   return (
     <>

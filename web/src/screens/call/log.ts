@@ -23,8 +23,11 @@ export interface Log {
 /** These kinds do not change the record in a way that the page shows. */
 const quiet = new Set(["output", "progress", "activitySnapshot", "activityDelta", "documentChanged", "stateConflict"]);
 
-/** Watches a call whose newest event had the sequence `last` when its record was read. `onOutput` gets new output. */
-export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallEvent) => void) {
+/**
+ * Watches a call whose newest event had the sequence `last` when its record was read. `onOutput` gets events with new output; `onLostTail` is called
+ * when a crash lost the last events, and perhaps the output in them.
+ */
+export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallEvent) => void, onLostTail: () => void) {
   const queries = useQueryClient();
   const log = useRef<Log>({ events: [], gaps: new Map(), caughtUp: false });
   const [, changed] = useReducer((n: number) => n + 1, 0);
@@ -54,7 +57,10 @@ export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallE
       const g = f.control.value;
       l.gaps.set(g.firstKept, g);
       // After a lost tail the same numbers name other events.
-      if (g.reason === GapReason.LOST_TAIL) l.events = l.events.filter((e) => e.sequence < g.firstKept);
+      if (g.reason === GapReason.LOST_TAIL) {
+        l.events = l.events.filter((e) => e.sequence < g.firstKept);
+        onLostTail();
+      }
       later(true);
     }
     if (f.control.case === "caughtUp") {

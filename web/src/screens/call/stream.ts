@@ -1,5 +1,6 @@
 /** The lines of an output stream or a text artifact that the page has: a window of them, which follows the end or was searched for. */
 import { calls } from "../../api/clients.ts";
+import { hasReason } from "../../api/errors.ts";
 import { Ansi, type Piece } from "./ansi.ts";
 
 export interface Line {
@@ -89,6 +90,12 @@ export class Stream {
       this.size = Number(read.totalSize);
     });
 
+  /** Reads what is stored again, after a read failed or a crash lost the end of the stream. A window in the middle stays. */
+  again() {
+    this.size = 0;
+    if (this.atEnd || this.lines.length === 0) void this.toEnd();
+  }
+
   /** Takes output of an event. What the window has already is skipped; what it lacks is read. */
   take(offset: number, data: Uint8Array, length: number) {
     this.size = Math.max(this.size, offset + length);
@@ -105,7 +112,10 @@ export class Stream {
       await read();
       this.error = "";
     } catch (e) {
-      this.error = e;
+      this.error = "";
+      // A stream without output so far is read from its first byte on.
+      if (hasReason(e, "ARTIFACT_NOT_FOUND")) this.fill(new Uint8Array(), 1, { nextOffset: 0n, totalSize: 0n });
+      else this.error = e;
     }
     this.loading = false;
     this.tell();
