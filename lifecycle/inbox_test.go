@@ -160,6 +160,41 @@ func TestInboxManyQuestions(t *testing.T) {
 	})
 }
 
+// TestInboxLostChanges checks a watcher whose client does not read while more shown questions are settled than it remembers.
+func TestInboxLostChanges(t *testing.T) {
+	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
+		stream := w.e.Watches().WatchInbox(erin)
+		defer stream.Close()
+		next := func() call.Frame {
+			t.Helper()
+			f, err := stream.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+		if f := next(); !f.CaughtUp {
+			t.Fatalf("at first: %+v", f)
+		}
+		var calls []*call.Call
+		for range 1010 {
+			calls = append(calls, w.do(spec("t", "")))
+			next()
+		}
+		for _, c := range calls {
+			w.answer(erin, c, yes())
+		}
+		settled := map[string]bool{}
+		for range calls {
+			f := next()
+			settled[f.Inbox.CallID] = f.Inbox.Settled == call.SettledDecision
+		}
+		if len(settled) != len(calls) {
+			t.Errorf("%d questions are settled, want %d", len(settled), len(calls))
+		}
+	})
+}
+
 // TestInboxAsksAgain checks a call that asks a second question at once, and the end of the stream in a drain.
 func TestInboxAsksAgain(t *testing.T) {
 	rounds := 0

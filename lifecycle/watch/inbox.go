@@ -54,7 +54,12 @@ type inboxWatcher struct {
 
 	shown map[string]shownQuestion // by call id
 	list  *inboxList               // the list that is being read; nil between lists
-	more  bool                     // questions wait that are not shown
+	again []string                 // ids of calls to check once more; at most mostInbox
+	more  bool                     // questions may wait that are not shown
+
+	// refill is whether to list the calls again when few are shown. It is false after a list that ended because it read maxListed calls:
+	// another list would read the same calls.
+	refill bool
 
 	caughtUp, ended, closed bool
 }
@@ -143,12 +148,18 @@ func (w *inboxWatcher) look(ctx context.Context) (f call.Frame, found bool, err 
 	}
 }
 
-// changed returns a call that changed, or begins a list that ok announces with an empty id.
+// changed returns a call that changed, or begins a list that ok announces with an empty id. The calls to check again come first: a list adds
+// them, so a list that comes before them could begin without end.
 func (w *inboxWatcher) changed() (id string, ok bool) {
+	if n := len(w.again); n > 0 {
+		id, w.again = w.again[n-1], w.again[:n-1]
+		return id, true
+	}
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
-	if w.news.lost || w.more && len(w.shown) < maxInbox/2 {
+	if w.news.lost || w.refill && len(w.shown) < maxInbox/2 {
 		w.news.lost = false
+		clear(w.news.ids) // The list shows the same changes.
 		w.begin()
 		return "", true
 	}
@@ -159,13 +170,6 @@ func (w *inboxWatcher) changed() (id string, ok bool) {
 	return "", false
 }
 
-// again looks at a call once more.
-func (w *inboxWatcher) again(id string) {
-	w.s.mu.Lock()
-	defer w.s.mu.Unlock()
-	w.news.add(call.Key{Namespace: w.news.namespace, ID: id})
-}
-
 // begin begins a list of the suspended calls.
 func (w *inboxWatcher) begin() {
 	q := call.Query{Namespace: w.as.Namespace, Limit: inboxPage, ExpiresFirst: true}
@@ -173,6 +177,7 @@ func (w *inboxWatcher) begin() {
 		q = call.Query{Namespace: w.as.Namespace, Limit: inboxPage, OldestFirst: true, Caller: w.as.Subject, Statuses: []call.Status{call.Suspended}}
 	}
 	w.list, w.more = &inboxList{query: q, found: map[string]bool{}}, false
+	w.refill = false
 }
 
 // fromList looks at the next call of the list. After the last one, it looks at the shown calls that the list did not have.
@@ -192,10 +197,11 @@ func (w *inboxWatcher) fromList(ctx context.Context) (f call.Frame, found bool, 
 		return w.show(c)
 	}
 	w.more = full && (len(l.calls) > 0 || !l.last)
+	w.refill = w.more && len(l.found) >= maxInbox
 	w.list = nil
 	for id := range w.shown {
 		if !l.found[id] {
-			w.again(id)
+			w.again = append(w.again, id)
 		}
 	}
 	if w.caughtUp {
@@ -254,12 +260,12 @@ func (w *inboxWatcher) show(c *call.Call) (f call.Frame, found bool, err error) 
 	switch {
 	case shown && known.suspension != now.suspension:
 		delete(w.shown, c.ID)
-		w.again(c.ID) // It may ask another question.
+		w.again = append(w.again, c.ID) // It may ask another question.
 		return call.Frame{Inbox: w.settled(c, known.suspension)}, true, nil
 	case open == nil || known == now:
 		return f, false, nil
 	case !shown && len(w.shown) >= mostInbox:
-		w.more = true
+		w.more, w.refill = true, true
 		return f, false, nil
 	}
 	w.shown[c.ID] = now
