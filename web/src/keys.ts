@@ -28,6 +28,7 @@ function typing(e: KeyboardEvent) {
 const names: Record<string, string> = { ArrowDown: "j", ArrowUp: "k", Escape: "escape", Enter: "enter" };
 
 addEventListener("keydown", (e) => {
+  if (e.repeat && !/^([jk]|Arrow.*)$/.test(e.key)) return; // a held key moves through a list and does nothing else
   if (e.isComposing || e.metaKey || e.ctrlKey || e.altKey || e.defaultPrevented) return;
   // An open dialog or list has its own keys.
   if (document.querySelector("dialog[open], [role=dialog], [role=listbox], [role=menu]")) return;

@@ -1,10 +1,16 @@
 /** The ticket: every kind of question, read and answered in the browser; hostile text; edits; conflicts. */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
-import { test } from "node:test";
+import { after, test } from "node:test";
+import { fromBinary } from "@bufbuild/protobuf";
 import type { Page } from "playwright-core";
+import { Question, Worker } from "toold";
+import { ResumeToolRequestSchema } from "toold/v1/call_service_pb";
+import { ContentType } from "toold/v1/content_pb";
+import type { Decision } from "toold/v1/suspension_pb";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 import { day } from "./day.ts";
+import { tokens } from "../daemon.ts";
 
 const daemon = await day();
 const [doubt, edit, command, pay, question, signin, limits, regions, hostile] = daemon.waiting as [string, string, string, string, string, string, string, string, string];
@@ -12,6 +18,18 @@ const [doubt, edit, command, pay, question, signin, limits, regions, hostile] = 
 const get = async (id: string) => (await daemon.person.calls.getCall({ callId: id })).call!;
 const { page, errors, origin } = await signIn(daemon, "operator");
 await page.setViewportSize({ width: 1440, height: 900 });
+
+/** The decisions that the page sent, as the daemon gets them. */
+const sent: Decision[] = [];
+page.on("request", (r) => r.url().endsWith("/ResumeTool") && sent.push(fromBinary(ResumeToolRequestSchema, r.postDataBuffer()!.subarray(5)).decision!)); // 5 bytes of framing
+
+/** Presses keys as a person does: with time between them. */
+async function press(...keys: string[]) {
+  for (const key of keys) {
+    await page.waitForTimeout(300);
+    await page.keyboard.press(key);
+  }
+}
 
 /** Opens the ticket of a call. */
 async function open(id: string, on: Page = page) {
@@ -107,27 +125,55 @@ test("arguments are edited in a form and judged before the answer", async () => 
   assert.equal(await ticket.getByText("Run exactly this?").count(), 0);
   await form.getByRole("textbox", { name: /^note/ }).fill("");
   await page.keyboard.press("Escape");
-  await page.waitForTimeout(300); // longer than between two letters of a word
-  await page.keyboard.press("a");
-  await page.keyboard.press("y");
+  await press("a", "y");
   await ticket.getByText("1 of 2").waitFor();
   const { suspension } = await get(pay);
   assert.deepEqual(suspension!.votes.map((v) => [v.voter?.subject, v.edited, v.arguments]), [["operator", true, '{"amount":1200.50,"currency":"EUR","invoice":"R-1180"}']]);
 });
 
 test("letters that are typed or pasted as keys decide nothing", async () => {
-  const ticket = await open(limits);
+  const ticket = await open(limits), { digest } = (await get(limits)).suspension!;
   await page.keyboard.type("please stay");
   assert.equal(await ticket.getByText("Run exactly this?").count(), 0);
   await page.evaluate(() => document.dispatchEvent(new ClipboardEvent("paste", { bubbles: true, clipboardData: new DataTransfer() })));
+  // A text whose first letter arms, one whose first letter declines, a double click, a held key.
+  for (const fast of [() => page.keyboard.type("ay"), () => page.keyboard.type("do it\n"), () => ticket.getByRole("button", { name: /^Approve/ }).dblclick(), () => heldEnter(/^Approve/), () => heldEnter(/^Decline/)]) {
+    await page.waitForTimeout(300);
+    await fast();
+    await ticket.getByRole("button", { name: /^Back/ }).click();
+  }
+  assert.deepEqual(sent.filter((d) => d.expectedDigest === digest), []);
   assert.ok((await get(limits)).suspension);
+});
+
+/** Holds Enter on a button for longer than it takes to read what is armed. */
+async function heldEnter(name: RegExp) {
+  await page.getByRole("button", { name }).focus();
+  await page.keyboard.down("Enter");
+  await page.waitForTimeout(300);
+  for (let i = 0; i < 3; i++) await page.keyboard.down("Enter"); // down again is a repeated key
+  await page.keyboard.up("Enter");
+}
+
+test("an answer whose reply is lost is not called refused, and counts once", async () => {
+  const { call } = await daemon.app.calls.callTool({ spec: { tool: "write", callId: "lost-reply-00000001", arguments: JSON.stringify({ path: "docs/lost.md", content: "x\n" }), lingerNever: true }, wait: { nanos: 1 } });
+  const ticket = await open(call!.callId);
+  let tries = 0;
+  await page.route("**/ResumeTool", (r) => (tries++ === 0 ? r.abort() : r.continue()));
+  await press("a", "y");
+  await ticket.getByText("It is not known whether your answer was taken.").waitFor();
+  assert.equal(await page.getByText("was not taken").count(), 0);
+  await press("a", "y");
+  await ended(call!.callId);
+  await page.unroute("**/ResumeTool");
+  const [one, two] = sent.slice(-2);
+  assert.equal(one!.decisionId, two!.decisionId);
 });
 
 test("a yes is kept with its scope and end", async () => {
   await open(limits);
-  await page.waitForTimeout(300); // longer than between two letters of a word
-  await page.keyboard.press("a");
-  await page.keyboard.press("1");
+  const { digest } = (await get(limits)).suspension!;
+  await press("a", "1");
   await picture(page, "ticket-armed");
   await accessible(page);
   await narrow(page);
@@ -135,16 +181,18 @@ test("a yes is kept with its scope and end", async () => {
   const call = await ended(limits);
   const kept = call.decisions[0]!;
   assert.equal(kept.remember?.option !== "" && !!kept.remember?.until, true);
-  assert.equal(kept.expectedDigest === "" || kept.expectedDigest === kept.appliesTo, true);
+  assert.equal(sent.at(-1)!.expectedDigest, digest);
   assert.equal(readFileSync(`${daemon.home}/workspace/docs/limits.md`, "utf8").startsWith("# Limits"), true);
 });
 
 test("a no has a reason, which the model reads", async () => {
   await open(regions);
-  await page.keyboard.press("d");
+  const { digest } = (await get(regions)).suspension!;
+  await press("d");
   await page.keyboard.type("name all regions");
-  await page.keyboard.press("Enter");
+  await press("Enter");
   assert.match((await ended(regions)).result!.error!.message, /name all regions/);
+  assert.equal(sent.at(-1)!.expectedDigest, digest);
 });
 
 test("a question is answered with a form of its schema", async () => {
@@ -152,9 +200,9 @@ test("a question is answered with a form of its schema", async () => {
   await ticket.getByRole("form", { name: "Your answer" }).waitFor();
   await checked("question");
   await page.keyboard.press("2");
-  await page.keyboard.press("a");
+  await press("a");
   await page.getByText("eu-north").last().waitFor();
-  await page.keyboard.press("y");
+  await press("y");
   assert.match((await ended(question)).result!.data, /eu-north/);
 });
 
@@ -168,18 +216,88 @@ test("a sign-in names its page, and opens only pages of the web", async () => {
 
 test("a call in doubt: what is known, and three answers", async () => {
   const ticket = await open(doubt);
-  await ticket.getByText("The daemon ended without a word").waitFor();
+  await ticket.getByText("The daemon stopped before it recorded an end").waitFor();
   assert.ok(await ticket.getByRole("button", { name: /^Answer/ }).isDisabled());
   await page.keyboard.press("1");
   await ticket.getByRole("textbox", { name: "data" }).fill('{"refund_id": 12345678901234567890}');
   await ticket.getByLabel(/^message/).fill("Refunded; seen in the ledger.");
   await checked("doubt");
   await page.keyboard.press("Escape");
-  await page.keyboard.press("a");
+  await press("a");
   await ticket.getByText("Say that it happened?").waitFor();
-  await page.keyboard.press("y");
+  await press("y");
   const { result } = await ended(doubt);
   assert.deepEqual([result!.message, result!.data], ["Refunded; seen in the ledger.", '{"refund_id":12345678901234567890}']);
+});
+
+const worker = new Worker({ pool: "hostile", address: daemon.tcp, token: tokens.worker });
+const markup = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"><iframe src=/status></iframe>[a](javascript:alert(1))";
+const bytesOf = (text: string) => new TextEncoder().encode(text);
+worker.tool({
+  id: "hostile", description: "Hostile.", parameters: { type: "object" },
+  describe: () => ({ title: markup, preview: [
+    { type: ContentType.DIFF, name: "x.sh", text: "--- a/x.sh\n+++ b/x.sh\n@@ -1,9 +1,9 @@\n kept\nrm -rf everything\n+added\n" },
+    { type: ContentType.IMAGE, mimeType: "image/svg+xml", name: "a.svg", data: bytesOf('<svg xmlns="http://www.w3.org/2000/svg" onload="document.title=1"/>') },
+    { type: ContentType.DOCUMENT, mimeType: "text/html", name: "a.html", data: bytesOf(markup) },
+    { type: ContentType.DOCUMENT, mimeType: "text/markdown", name: "a.md", data: bytesOf("![x](http://127.0.0.1:9/x)") },
+    { type: ContentType.TEXT, text: markup },
+  ] }),
+}, () => "done");
+worker.tool({ id: "asks", description: "Asks.", parameters: { type: "object" }, readOnly: true, observe: true }, () => {
+  throw new Question(markup, { type: "object", properties: { ok: { type: "boolean" }, ["__proto__"]: { type: "string", maxLength: 9 } }, default: { ok: true, also: "hidden" } }, { action: "__proto__" });
+});
+const running = worker.run();
+after(async () => {
+  worker.stop();
+  await running;
+});
+/** Calls a tool of the hostile worker, and waits for its question. */
+async function asked(tool: string, args: object) {
+  const callId = `hostile-${tool}-${Math.random().toString(36).slice(2)}-0001`;
+  for (;;) {
+    if ((await daemon.app.toolset("ai-sdk")).tools[tool]) break;
+    await new Promise((r) => setTimeout(r, 20));
+  }
+  await daemon.app.calls.callTool({ spec: { tool, callId, arguments: JSON.stringify(args), lingerNever: true }, wait: { nanos: 1 } });
+  for (;;) {
+    const call = await get(callId);
+    if (call.suspension) return callId;
+    if (call.result) throw new Error(call.result.message);
+    await new Promise((r) => setTimeout(r, 20));
+  }
+}
+
+test("T135: what a tool shows is text: no image, page or script of it is in the console", async () => {
+  const id = await asked("hostile", { a: 1 }), loaded: string[] = [];
+  const note = (r: { url(): string }) => void loaded.push(r.url());
+  page.on("request", note);
+  const ticket = await open(id);
+  await ticket.getByText("text/html").waitFor();
+  await ticket.getByText("image/svg+xml").waitFor();
+  await ticket.getByText("<script>").first().waitFor();
+  page.off("request", note);
+  assert.equal(await page.locator("img, iframe, object, embed, audio, video, article script, [onload], [onerror], a[href^='javascript:']").count(), 0);
+  assert.deepEqual(loaded.filter((u) => !u.startsWith(origin + "/") || u.startsWith("data:")), []);
+  assert.equal((await page.title()).includes("owned"), false);
+  // A line of a difference that is neither kept nor changed is shown to its first letter.
+  assert.match((await ticket.locator(".diff").textContent())!, /rm -rf everything/);
+});
+
+test("an action, names and defaults of a hostile question neither break the page nor hide a part of the answer", async () => {
+  const id = await asked("asks", {});
+  const ticket = await open(id);
+  await ticket.getByRole("textbox", { name: /^__proto__/ }).fill("seen");
+  await page.keyboard.press("Escape");
+  const request = page.waitForRequest("**/ResumeTool");
+  await press("a", "y");
+  await request;
+  assert.equal(sent.at(-1)!.result, '{"ok":true,"__proto__":"seen"}');
+});
+
+test("40,000 arguments are shown, and the page stays usable", async () => {
+  const ticket = await open(await asked("hostile", { list: Array.from({ length: 40_000 }, (_, i) => i) }));
+  await ticket.getByText("39999]").waitFor();
+  assert.ok((await page.locator("*").count()) < 5000);
 });
 
 test("the page has reported no error", () => assert.deepEqual(errors, []));

@@ -77,7 +77,7 @@ export function followInbox(): () => void {
           const known = questions.get(change.value.suspensionId);
           if (!known) return;
           put({ ...known, settled: change.value });
-          if (change.value.settlement === Settlement.UNSPECIFIED) void learn(change.value).catch(() => {}); // it stays settled, by nobody knows whom
+          if (change.value.settlement === Settlement.UNSPECIFIED) void learn(change.value).catch(() => {}); // it stays settled, and who decided is not known
           return;
         }
         case "caughtUp":

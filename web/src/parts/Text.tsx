@@ -1,8 +1,8 @@
 /** Text of tools, models and people: never markup, bounded, and with characters that cannot be seen made visible. */
 import { useState, type ReactNode } from "react";
 
-/** Controls, format characters (bidirectional ones too), unpaired surrogates, and what fonts leave out, except tab and line feed. */
-const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+/** Controls, format characters (bidirectional ones too), unpaired surrogates, what fonts leave out, and the blank Braille pattern, except tab and line feed. */
+const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 const plain = (c: string) => c === "\n" || c === "\t";
 
 const names: Record<string, string> = {
@@ -20,6 +20,9 @@ export function countUnseen(text: string): number {
   return count;
 }
 
+/** Stands for a character that cannot be seen, or that looks like another one. */
+export const Chip = ({ c }: { c: string }) => <span className="cc" title={names[c] ?? "a character that cannot be seen"}>{codePoint(c)}</span>;
+
 /** Returns a text with each character that cannot be seen as a chip with its code point. */
 export function visible(text: string): ReactNode {
   const out: ReactNode[] = [];
@@ -27,7 +30,7 @@ export function visible(text: string): ReactNode {
   for (const m of text.matchAll(unseen)) {
     if (plain(m[0])) continue;
     if (m.index > from) out.push(text.slice(from, m.index));
-    out.push(<span key={m.index} className="cc" title={names[m[0]] ?? "a character that cannot be seen"}>{codePoint(m[0])}</span>);
+    out.push(<Chip key={m.index} c={m[0]} />);
     from = m.index + m[0].length;
   }
   if (out.length === 0) return text;

@@ -68,7 +68,7 @@ export function Pane({ id, lost, place, move, back }: Props) {
       {q && !settled && <Claimed {...{ q, subject, lost }} />}
     </div>
   );
-  if (error && !data) return <>{bar}{gone(error) ? <Empty title="You have no such question">It is of another namespace, or it was removed, or you may not see it.</Empty> : <Failure error={error} what="The question could not be read. Nothing was answered." again={() => void refetch()} />}</>;
+  if (error && !data) return <>{bar}{gone(error) ? <Empty title="You have no such question">It belongs to another namespace, it was removed, or you have no right to see it.</Empty> : <Failure error={error} what="The question could not be read. Nothing was answered." again={() => void refetch()} />}</>;
   if (!data) return <>{bar}<Skeleton /></>;
   const call = asked.current;
   return (

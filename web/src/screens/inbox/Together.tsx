@@ -15,6 +15,7 @@ import { alertNow } from "../../parts/say.ts";
 import { Empty, Failure, Skeleton, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { Time } from "../../parts/Time.tsx";
+import { useSteps } from "../ticket/steps.ts";
 import { What } from "../ticket/What.tsx";
 import "../ticket/ticket.css";
 import { decide } from "./decide.ts";
@@ -42,13 +43,11 @@ export function Together({ ids, lost, back }: { ids: string[]; lost: boolean; ba
   return <Several key={callIds} alike={alike} full={new Map(data.map((c) => [c.callId, c]))} {...{ lost, back }} />;
 }
 
-type Step = "rest" | "arm" | "no";
-
 function Several({ alike, full, lost, back }: { alike: Question[]; full: ReadonlyMap<string, Call>; lost: boolean; back: () => void }) {
   const { me } = useSession();
   const subject = me.principal?.subject ?? "";
   const [left, leave] = useState<ReadonlySet<string>>(new Set());
-  const [step, setStep] = useState<Step>("rest");
+  const { step, setStep, alone, deliberate, held } = useSteps();
   const [errors, setErrors] = useState<ReadonlyMap<string, string>>(new Map());
   const [sending, setSending] = useState(false);
   const reason = useRef<HTMLInputElement>(null);
@@ -58,7 +57,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
   const ready = n > 0 && !sending && !lost;
 
   const send = async (action: DecisionAction) => {
-    if (!ready) return;
+    if (!ready || !deliberate()) return;
     setSending(true);
     const failed = new Map<string, string>();
     await Promise.all(
@@ -77,7 +76,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
     setStep("rest");
     if (failed.size > 0) alertNow(`${failed.size} of ${n} answers were not taken.`);
   };
-  useKeys({ a: () => ready && setStep("arm"), d: () => ready && setStep("no") }, step === "rest");
+  useKeys({ a: () => ready && alone() && setStep("arm"), d: () => ready && alone() && setStep("no") }, step === "rest");
   useKeys({ escape: () => setStep("rest"), y: () => step === "arm" && void send(DecisionAction.RESUME) }, step !== "rest");
 
   return (
@@ -103,7 +102,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
           ))}
         </div>
       </div>
-      <div className="act" role="group" aria-label="Decide">
+      <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
         {step === "rest" && (
           <div className="bar2">
             <button className="btn lg go" disabled={!ready} onClick={() => setStep("arm")}>Approve {n} <kbd>a</kbd></button>
@@ -158,7 +157,7 @@ function One({ q, call, subject, error, on, toggle }: { q: Question; call?: Call
           <Time at={q.call.suspension?.expiresAt} className="t3" />
           <code className="t3">{digest(call)}</code>
         </span>
-        {error && <span className="d fail"><Icon name="fail" small className="fail" /> Not sent: {error}</span>}
+        {error && <span className="d fail"><Icon name="fail" small className="fail" /> {error}</span>}
       </label>
       {call && <What call={call} />}
     </section>

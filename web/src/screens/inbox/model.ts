@@ -51,16 +51,17 @@ export function who(call: Call): string {
   return call.run?.onBehalfOf ? `${subject} for ${call.run.onBehalfOf}` : subject;
 }
 
-/** The second line: what runs and who asks. A call that is called like its tool is told apart by its run. */
+/** The second line: what runs and who asks. When the title is only the name of the tool, the run tells the calls apart. */
 export function second(q: Question): string {
   const { call } = q;
   return title(q) === call.tool ? [who(call), call.run?.runId].filter(Boolean).join(" · ") : `${call.tool} · ${who(call)}`;
 }
 
-const byAction: Record<string, IconName> = { in_doubt: "doubt", input: "ask", auth: "key", frontend: "window", subagent: "fork" };
+// A map, because a tool may call its action __proto__.
+const byAction = new Map<string, IconName>([["in_doubt", "doubt"], ["input", "ask"], ["auth", "key"], ["frontend", "window"], ["subagent", "fork"]]);
 const byKind: Partial<Record<Kind, IconName>> = { [Kind.EXECUTE]: "bash", [Kind.EDIT]: "edit", [Kind.DELETE]: "trash", [Kind.MOVE]: "file", [Kind.READ]: "eye", [Kind.SEARCH]: "search", [Kind.FETCH]: "globe" };
 
-export const icon = (q: Question): IconName => byAction[action(q)] ?? (action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
+export const icon = (q: Question): IconName => byAction.get(action(q)) ?? (action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
 
 export interface Mark {
   tone: "ok" | "fail" | "wait" | "doubt" | "run" | "line" | "";

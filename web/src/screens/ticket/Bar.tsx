@@ -1,8 +1,9 @@
 /** The bar that decides: rest, armed, declining, sent. No decision takes one key. */
-import { useEffect, useRef, useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { RememberScope, type RememberOption, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
 import { useKeys } from "../../keys.ts";
 import { oneLine, Text } from "../../parts/Text.tsx";
+import { useSteps } from "./steps.ts";
 
 export interface Kept {
   option: string;
@@ -31,33 +32,16 @@ interface Props {
 const scopes: Partial<Record<RememberScope, string>> = { [RememberScope.RUN]: "this run", [RememberScope.THREAD]: "this thread", [RememberScope.NAMESPACE]: "everybody here" };
 const ends: [hours: number, title: string][] = [[8, "8 h"], [24, "24 h"], [168, "7 days"], [720, "30 days"]];
 
-/**
- * Reports whether a key came on its own. Keys that follow another letter within a quarter of a second are somebody's typing, or a paste that a
- * program sends as keys: "stay" must not approve.
- */
-function useAlone(): () => boolean {
-  const times = useRef<[before: number, last: number]>([0, 0]);
-  useEffect(() => {
-    const note = (e: KeyboardEvent) => {
-      if (/^\p{L}$/u.test(e.key) && !"jk".includes(e.key)) times.current = [times.current[1], e.timeStamp];
-    };
-    addEventListener("keydown", note, true);
-    return () => removeEventListener("keydown", note, true);
-  }, []);
-  return () => times.current[1] - times.current[0] > 250 || times.current[0] === 0;
-}
-
 export function Bar(p: Props) {
-  const [step, setStep] = useState<"rest" | "arm" | "no">("rest");
+  const { step, setStep, alone, deliberate, held } = useSteps();
   const [option, setOption] = useState(0), [scope, setScope] = useState<RememberScope>(), [hours, setHours] = useState(24);
-  const alone = useAlone();
   const approve = p.rights.approve?.allowed ?? false, decline = p.rights.decline?.allowed ?? false, may = approve && !p.notYet && !p.sent;
   const options = p.rights.remember?.allowed ? p.options.slice(0, 9) : [];
   const chosen = scope ?? p.rights.rememberScopes[0] ?? RememberScope.RUN;
-  useEffect(() => setStep((s) => (s === "no" ? s : "rest")), [p.digest, approve]); // what was armed is another thing now; a typed reason stays
+  useEffect(() => void (step === "arm" && setStep("rest")), [p.digest, approve]); // the armed question has changed; a typed reason stays
   useEffect(() => setStep("rest"), [p.sent]);
   const kept = () => (option > 0 && options[option - 1] ? { option: options[option - 1]!.option, scope: chosen, hours } : undefined);
-  const yes = () => may && p.approve(kept());
+  const yes = () => may && deliberate() && p.approve(kept());
 
   useKeys({ a: () => may && alone() && setStep("arm"), d: () => decline && !p.sent && alone() && setStep("no"), e: () => p.edit?.() }, step === "rest");
   useKeys({ escape: () => setStep("rest") }, step !== "rest");
@@ -66,7 +50,7 @@ export function Bar(p: Props) {
 
   if (step === "arm")
     return (
-      <div className="act" role="group" aria-label="Decide">
+      <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
         <div className="bar2 arm">
           <span className="grow">{p.words.question} <code>{p.digest.slice(0, 8)}</code></span>
           {options.length === 0 ? <span className="t3 wide">It counts for this call only.</span> : (
@@ -102,8 +86,8 @@ export function Bar(p: Props) {
     );
   if (step === "no")
     return (
-      <div className="act" role="group" aria-label="Decide">
-        <form className="bar2 no" onSubmit={(e) => (e.preventDefault(), decline && p.decline(p.reason))}>
+      <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
+        <form className="bar2 no" onSubmit={(e) => (e.preventDefault(), decline && deliberate() && p.decline(p.reason))}>
           <label className="grow"><span className="nowrap">Reason</span><input className="inp" autoFocus maxLength={1000} value={p.reason} onChange={(e) => p.setReason(e.target.value)} placeholder="The model reads it: what would be right instead?" /></label>
           <span className="pair">
             <button className="btn lg" type="button" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
@@ -114,7 +98,7 @@ export function Bar(p: Props) {
     );
   const why = !approve ? p.rights.approve?.message : p.notYet;
   return (
-    <div className="act" role="group" aria-label="Decide">
+    <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
       <div className="bar2">
         <button className="btn lg go" disabled={!may} onClick={() => setStep("arm")}>{!p.sent ? p.words.act : approve ? "Sending" : "Sent"} <kbd>a</kbd></button>
         {p.edit && <button className="btn lg" aria-pressed={p.editing} disabled={p.sent} onClick={p.edit}>Edit <kbd>e</kbd></button>}

@@ -42,12 +42,12 @@ export function parseDiff(text: string): FileDiff[] {
       file!.lines.push({ sign: "@", text: hunk[5] || `line ${now || old}`, old: 0, now: 0 });
     } else {
       if (!file) begin();
-      const sign = inside ? (line[0] ?? " ") : "\\";
+      const first = line[0] ?? " ", sign = inside && " +-".includes(first) ? first : "\\"; // any other line is a remark, in full
       if (sign === " " || sign === "-") oldLeft--;
       if (sign === " " || sign === "+") nowLeft--;
       if (sign === "+") file!.added++;
       if (sign === "-") file!.removed++;
-      file!.lines.push({ sign, text: inside && sign !== "\\" ? line.slice(1) : line.replace(/^\\ /, ""), old: sign === " " || sign === "-" ? old++ : 0, now: sign === " " || sign === "+" ? now++ : 0 });
+      file!.lines.push({ sign, text: sign !== "\\" ? line.slice(1) : line.replace(/^\\ /, ""), old: sign === " " || sign === "-" ? old++ : 0, now: sign === " " || sign === "+" ? now++ : 0 });
     }
   }
   return files;

@@ -39,7 +39,7 @@ export function Known({ call }: { call: Call }) {
         <ol className="tl">
           {call.decisions.filter((d) => d.action === DecisionAction.RESUME).map((d) => <Step key={d.decisionId} t={d.time} icon="ok" tone="ok">Approved by <Text most={128}>{d.decidedBy?.subject ?? ""}</Text></Step>)}
           {last && <Step t={last.startedAt} icon="run">Attempt {last.attempt} started; the intent is on disk</Step>}
-          <li className="break"><span className="off" /><Icon name="x" small /><span className="txt">The daemon ended without a word{last && ` in epoch ${last.epoch}`}. Whether the tool had finished is not known.</span></li>
+          <li className="break"><span className="off" /><Icon name="x" small /><span className="txt">The daemon stopped before it recorded an end{last && ` (epoch ${last.epoch})`}. It is not known whether the tool had finished.</span></li>
           <Step t={s.createdAt} icon="doubt" tone="doubt">{asked ? "Asked the tool: it cannot tell" : "The tool cannot be asked what became of it"}</Step>
         </ol>
       </section>

@@ -1,12 +1,12 @@
 /** A text that runs: all of it, with what hides text made visible. */
 import type { ReactNode } from "react";
-import { oneLine, visible } from "../../parts/Text.tsx";
+import { Chip, oneLine } from "../../parts/Text.tsx";
 
 /** From this length on, the same character again and again is one chip: it would push the rest out of sight. */
 const run = 40;
 /** Elements of one text. Beyond them, characters that cannot be seen are written as text, so that a page of them stays usable. */
 const mostChips = 2000;
-const hidden = /([\s\S])\1{39,}|[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+const hidden = /([\s\S])\1{39,}|[\s\u2800]{40,}|[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu; // a space that is not U+0020 separates no words of a command
 
 const names: Record<string, string> = { " ": "spaces", "\n": "line feeds", "\t": "tabs" };
 const readable = (c: string) => names[c] ?? `times “${oneLine(c)}”`;
@@ -20,14 +20,14 @@ export function exactly(text: string): ReactNode[] {
     if (!long && (c === "\n" || c === "\t")) continue;
     plain += text.slice(from, m.index);
     from = m.index + m[0].length;
-    const label = long ? `${m[0].length.toLocaleString("en")} ${readable(c)}` : "";
+    const label = long ? `${m[0].length.toLocaleString("en")} ${m[1] ? readable(c) : "blank characters"}` : "";
     if (++chips > mostChips) {
       plain += long ? `<${label}>` : oneLine(c);
       continue;
     }
     if (plain) out.push(plain);
     plain = "";
-    out.push(long ? <span key={m.index} className="cc" title="The same character again and again">{label}</span> : <span key={m.index}>{visible(c)}</span>);
+    out.push(long ? <span key={m.index} className="cc" title={m[1] ? "The same character again and again" : "Nothing of this can be seen"}>{label}</span> : <Chip key={m.index} c={c} />);
     if (long && m[0].includes("\n")) plain = "\n";
   }
   out.push(plain + text.slice(from));

@@ -3,7 +3,7 @@ import { lazy, Suspense, useId, useState, type ReactNode } from "react";
 import { Skeleton } from "../../parts/small.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
 import { isObject, Num, print, same, tryParse, type Json, type JsonObject } from "./json.ts";
-import { hint, shapeOf, type Field, type Option } from "./schema.ts";
+import { hint, mostFields, shapeOf, type Field, type Option } from "./schema.ts";
 
 const Editor = lazy(() => import("./Editor.tsx").then((m) => ({ default: m.Editor })));
 
@@ -42,10 +42,11 @@ export function Form(p: Props) {
 }
 
 function withMember(o: JsonObject, name: string, v: Json | undefined): JsonObject {
-  const out: JsonObject = { ...o };
-  if (v === undefined) delete out[name];
-  else out[name] = v;
-  return out;
+  // Not by assignment: __proto__ is the name of a member like any other.
+  const members = new Map(Object.entries(o));
+  if (v === undefined) members.delete(name);
+  else members.set(name, v);
+  return Object.fromEntries(members);
 }
 
 interface OneProps extends Field {
@@ -153,6 +154,7 @@ function List({ of, ...p }: OneProps & { of: Json }) {
         })}
       </div>
     );
+  if (items.length > mostFields) return <RawJson label={p.name} value={p.value} set={p.set} />;
   const before = Array.isArray(p.before) ? p.before : [];
   return (
     <div className="stack tight items">

@@ -37,7 +37,7 @@ export function SignIn({ s }: { s: Suspension }) {
             <span className="t3">opens a new tab</span>
           </div>
         ) : (
-          <p key={u} className="t2">This is no page of the web, so it is not a link: <code><Exact>{u}</Exact></code></p>
+          <p key={u} className="t2">This is not the address of a web page, so it is not a link: <code><Exact>{u}</Exact></code></p>
         );
       })}
     </section>

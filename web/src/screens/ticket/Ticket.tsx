@@ -1,5 +1,5 @@
 /** The question about one call: what would run, and the answer. */
-import { ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
@@ -80,7 +80,7 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
       onDecided();
     } catch (e) {
       setError(e);
-      alertNow(`Your answer was not taken: ${oneLine(messageOf(e), 300)}`);
+      alertNow(`${lostAnswer(e) ? unknown : "Your answer was not taken."} ${oneLine(messageOf(e), 300)}`);
       setSent(false);
     }
   };
@@ -134,6 +134,10 @@ function leaveField(e: KeyboardEvent<HTMLElement>) {
   e.target.blur();
 }
 
+/** Reports whether an answer may have reached the daemon, although no reply came back. */
+const lostAnswer = (e: unknown) => !(e instanceof ConnectError) || (toFailure(e).reason === "" && [Code.Unavailable, Code.Unknown, Code.Canceled, Code.DeadlineExceeded, Code.Internal].includes(e.code));
+const unknown = "It is not known whether your answer was taken.";
+
 const messageOf = (e: unknown) => (e instanceof ConnectError ? toFailure(e).message : String(e));
 
 function titleOf(call: Call): string {
@@ -161,7 +165,7 @@ function words(call: Call, k: { doubt: boolean; asks: boolean; edited: boolean; 
   return k.edited ? { act: "Approve as edited", question: "Run the edited call? It was asked about", yes: "Yes, run the edit" } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it" };
 }
 
-/** One id for each decision: what is sent again unchanged is the same decision. */
+/** Returns one id for each decision. A decision that is sent again unchanged keeps its id, so it counts once. */
 function useDecisionId() {
   const ids = useRef(new Map<string, string>());
   return (content: string) => {
@@ -171,7 +175,7 @@ function useDecisionId() {
   };
 }
 
-/** Notices that the question that is open is about something else than the one that was read. */
+/** Reports that the open question has changed since the viewer read it. */
 function useMoved(digest: string, args: string) {
   const [seen, see] = useState({ digest, args });
   const pending = seen.digest !== digest;
@@ -205,6 +209,12 @@ function Under({ d }: { d: Description }) {
 
 function Refused({ error }: { error: unknown }) {
   const { code, reason } = error instanceof ConnectError ? toFailure(error) : { code: "ERROR", reason: "" };
+  if (lostAnswer(error))
+    return (
+      <Note tone="doubt" icon="doubt">
+        <b>{unknown}</b> The connection to the daemon was lost before it replied. The same answer may be sent again: it counts once. <Text most={500}>{messageOf(error)}</Text>
+      </Note>
+    );
   const why = reason === "DIGEST_MISMATCH" ? "The question changed, and your answer was for what it was before." : "";
   return (
     <Note tone="fail" icon="fail">

@@ -85,7 +85,7 @@ function Command({ text, parts }: { text: string; parts: CommandPart[] }) {
               </li>
             ))}
           </ol>
-          <p className="t3">Read from the text. A text cannot be held to what it looks like: what it can do at most is below.</p>
+          <p className="t3">This is read from the text, and a command can do more than its text shows. What it can reach at most is below.</p>
         </>
       ) : null}
     </section>
@@ -146,17 +146,22 @@ function Notes({ notes, degraded }: { notes: string[]; degraded: boolean }) {
   );
 }
 
+/** Above this number of values the arguments are shown as JSON: a line for each would stop the browser. */
+const mostValues = 2000;
+const count = (v: Json): number => (isObject(v) || Array.isArray(v) ? Object.values(v).reduce<number>((n, x) => n + count(x), 1) : 1);
+
 export function Arguments({ text }: { text: string }) {
-  const [raw, setRaw] = useState(false);
   const value = useMemo(() => tryParse(text), [text]);
-  const fields = isObject(value) && !raw;
+  const large = useMemo(() => value !== undefined && count(value) > mostValues, [value]);
+  const [raw, setRaw] = useState(false);
+  const fields = isObject(value) && !raw && !large;
   return (
     <section className="sec">
       <header>
         <h2>Arguments</h2>
         <span className="t3">{bytes(text)}, as they run</span>
         <span className="seg right" role="group" aria-label="How the arguments are shown">
-          <button aria-pressed={fields} onClick={() => setRaw(false)}>Fields</button>
+          <button aria-pressed={fields} disabled={large} onClick={() => setRaw(false)}>Fields</button>
           <button aria-pressed={!fields} onClick={() => setRaw(true)}>JSON</button>
         </span>
       </header>

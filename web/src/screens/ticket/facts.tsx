@@ -14,17 +14,24 @@ import { clock, Time, useNow } from "../../parts/Time.tsx";
 import { Exact } from "./Exact.tsx";
 import { EffectTag } from "./What.tsx";
 
+/** The kinds of questions. A map, because a tool may call its action __proto__. */
+const actions = new Map([
+  ["in_doubt", <Tag tone="doubt" icon="doubt">In doubt</Tag>],
+  ["auth", <Tag tone="run" icon="key">Sign-in</Tag>],
+  ["input", <Tag tone="run" icon="ask">Question</Tag>],
+  ["frontend", <Tag tone="line" icon="window">Frontend</Tag>],
+]);
+
 export function Head({ call, title }: { call: Call; title: string }) {
   const s = call.suspension!, a = call.assessment, d = s.description ?? call.description;
   const unknown = d?.command.filter((p) => p.unknown).length ?? 0;
-  const action = { in_doubt: <Tag tone="doubt" icon="doubt">In doubt</Tag>, auth: <Tag tone="run" icon="key">Sign-in</Tag>, input: <Tag tone="run" icon="ask">Question</Tag>, frontend: <Tag tone="line" icon="window">Frontend</Tag> }[s.action];
   return (
     <header className="th">
       <h1 tabIndex={-1}><Text most={300}>{title}</Text></h1>
       <Due s={s} />
       <p className="sub">
         <code><Text most={64}>{call.tool}</Text></code>
-        {action}
+        {actions.get(s.action)}
         {a && (a.mutability === Mutability.READ_ONLY || a.safety !== Safety.READ_ONLY) && <EffectTag safety={a.safety} />}
         {unknown > 0 && <Tag tone="doubt" icon="unknown">{unknown === 1 ? "1 part unknown" : `${unknown} parts unknown`}</Tag>}
         {a?.tier === Tier.ESCALATE && <Tag tone="wait">Tier: escalate</Tag>}
@@ -78,7 +85,7 @@ const roles: Partial<Record<Role, string>> = { [Role.CALLER]: "the caller", [Rol
 
 function answeredBy(s: Suspension): string {
   const a = s.approvers;
-  if (!a) return "the caller, or who acts for it";
+  if (!a) return "the caller or its delegate";
   const who = (a.roles.length ? a.roles : [Role.APPROVER]).map((r) => roles[r] ?? "").filter(Boolean).join(" or ");
   const many = a.count > 1 ? `${a.count} of: ${who}` : `any ${who}`;
   return [many, a.groups.length ? `of ${a.groups.join(", ")}` : "", a.distinctFromCaller ? "not the caller" : ""].filter(Boolean).join(", ");

@@ -1,4 +1,4 @@
-/** The part of JSON Schema that forms know. What they do not know is edited as JSON. The daemon checks every answer by the whole schema. */
+/** The keywords of JSON Schema that forms support. A value with other keywords is edited as JSON. The daemon checks every answer by the whole schema. */
 import { isObject, Num, print, same, tryParse, type Json, type JsonObject } from "./json.ts";
 
 export interface Option {
@@ -21,6 +21,9 @@ export interface Field {
   schema: Json;
   required: boolean;
 }
+
+/** Above this number of fields or items a form is slow; they are edited as JSON. */
+export const mostFields = 200;
 
 const str = (v: Json | undefined) => (typeof v === "string" ? v : "");
 const num = (v: Json | undefined) => (v instanceof Num ? Number(v.text) : undefined);
@@ -45,7 +48,7 @@ export function shapeOf(schema: Json | undefined): Shape {
     case "object": {
       // Members beside the listed ones need the editor for JSON, unless the schema excludes them.
       const properties = isObject(schema.properties) ? schema.properties : {};
-      if (isObject(schema.additionalProperties) || Object.keys(properties).length === 0) return { kind: "json" };
+      if (isObject(schema.additionalProperties) || Object.keys(properties).length === 0 || Object.keys(properties).length > mostFields) return { kind: "json" };
       const required = Array.isArray(schema.required) ? schema.required : [];
       return { kind: "object", fields: Object.entries(properties).map(([name, s]) => ({ name, schema: s, required: required.includes(name) })) };
     }
@@ -77,19 +80,16 @@ export function hint(schema: Json, required: boolean): string {
   return words.filter(Boolean).join(", ");
 }
 
-/** Returns the first value of a form. */
+/** Returns the first value of a form. It has only members that the form shows: nobody answers with what the page hides. */
 export function blank(schema: Json): Json | undefined {
   if (!isObject(schema)) return undefined;
-  if (Object.hasOwn(schema, "default")) return schema.default;
   const shape = shapeOf(schema);
+  if (Object.hasOwn(schema, "default") && shape.kind !== "object") return schema.default;
   if (shape.kind === "options" && shape.options.length === 1) return shape.options[0]!.value;
   if (shape.kind !== "object") return undefined;
-  const out: JsonObject = {};
-  for (const f of shape.fields) {
-    const v = blank(f.schema);
-    if (v !== undefined) out[f.name] = v;
-  }
-  return out;
+  const all = isObject(schema.default) ? schema.default : {};
+  const members = shape.fields.map((f): [string, Json | undefined] => [f.name, Object.hasOwn(all, f.name) ? all[f.name] : blank(f.schema)]);
+  return Object.fromEntries(members.filter((m): m is [string, Json] => m[1] !== undefined));
 }
 
 /** Returns what is wrong with a value, by path such as `note` or `hosts[1].port`. */
