@@ -76,7 +76,7 @@ export function Failure({ error, what, again }: { error: unknown; what: string; 
 export function Skeleton({ rows = 6 }: { rows?: number }) {
   const late = useLater();
   return (
-    <div className="skbox" aria-busy="true" aria-label="Loading">
+    <div className="skbox" role="status" aria-busy="true" aria-label="Loading">
       {Array.from({ length: rows }, (_, i) => (
         <span key={i} className="skl" style={{ visibility: late ? "visible" : "hidden" }}>
           <i className="sk s1" />
