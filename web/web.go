@@ -8,14 +8,21 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 )
 
 //go:embed console.zip
 var archive string
+
+// types are the content types of the files. The tables of the machine, which package mime reads, may have others for them.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8",
+	".js":   "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+}
 
 // Console serves the files of the archive. Every path without a file is a page of the application and gets index.html.
 type Console struct {
@@ -30,6 +37,9 @@ func New() (*Console, error) {
 	}
 	c := &Console{files: map[string]*zip.File{}}
 	for _, f := range r.File {
+		if types[path.Ext(f.Name)] == "" {
+			return nil, fmt.Errorf("the console: %s has no content type", f.Name)
+		}
 		c.files[f.Name] = f
 	}
 	if c.files["index.html"] == nil {
@@ -49,12 +59,12 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f == nil || name == "index.html" {
 		f, caching = c.files["index.html"], "no-cache"
 	}
-	h, tag := w.Header(), fmt.Sprintf(`"%08x"`, f.CRC32)
-	h.Set("Content-Type", mime.TypeByExtension(path.Ext(f.Name)))
+	h, tag := w.Header(), fmt.Sprintf(`W/"%08x"`, f.CRC32) // weak, because compressed bytes have the same tag
+	h.Set("Content-Type", types[path.Ext(f.Name)])
 	h.Set("Cache-Control", caching)
 	h.Set("ETag", tag)
 	h.Set("Vary", "Accept-Encoding")
-	if r.Header.Get("If-None-Match") == tag {
+	if known := strings.Join(r.Header.Values("If-None-Match"), ","); known == "*" || strings.Contains(known, tag[len("W/"):]) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -63,10 +73,11 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // send sends a file, compressed as in the archive if the client accepts that.
 func (c *Console) send(w http.ResponseWriter, r *http.Request, f *zip.File) {
-	open := f.Open
-	if f.Method == zip.Deflate && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	open, size := f.Open, f.UncompressedSize64
+	if f.Method == zip.Deflate && acceptsGzip(r) {
 		w.Header().Set("Content-Encoding", "gzip")
 		open = func() (io.ReadCloser, error) { return gzipped(f) }
+		size = f.CompressedSize64 + gzipFrame
 	}
 	body, err := open()
 	if err != nil {
@@ -74,10 +85,25 @@ func (c *Console) send(w http.ResponseWriter, r *http.Request, f *zip.File) {
 		return
 	}
 	defer func() { _ = body.Close() }()
+	w.Header().Set("Content-Length", strconv.FormatUint(size, 10))
 	if r.Method != http.MethodHead {
 		_, _ = io.Copy(w, body) // a write fails only when the client is gone
 	}
 }
+
+// acceptsGzip reads Accept-Encoding (RFC 9110, section 12.5.3): a name, perhaps with a weight, of which 0 refuses it.
+func acceptsGzip(r *http.Request) bool {
+	for _, coding := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(strings.ToLower(coding), ";")
+		if strings.TrimSpace(name) == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+			return err != nil || q > 0
+		}
+	}
+	return false
+}
+
+const gzipFrame = 10 + 8 // bytes of the header and the trailer of a gzip stream
 
 // gzipped returns a file of the archive as a gzip stream (RFC 1952): the same compressed bytes with another header and trailer.
 func gzipped(f *zip.File) (io.ReadCloser, error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/toold-dev/toold/web"
@@ -46,6 +47,14 @@ func TestPages(t *testing.T) {
 	if again, _ := get(t, "/", "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
 		t.Errorf("a page that the browser has: %d, want 304", again.StatusCode)
 	}
+	for _, known := range []string{`"0", ` + resp.Header.Get("ETag"), strings.TrimPrefix(resp.Header.Get("ETag"), "W/"), "*"} {
+		if again, _ := get(t, "/", "If-None-Match", known); again.StatusCode != http.StatusNotModified {
+			t.Errorf("a page that the browser has as %s: %d, want 304", known, again.StatusCode)
+		}
+	}
+	if again, _ := get(t, "/", "If-None-Match", `"0"`); again.StatusCode != http.StatusOK {
+		t.Errorf("a page that the browser has from before: %d, want 200", again.StatusCode)
+	}
 	script := regexp.MustCompile(`src="(/assets/[^"]+\.js)"`).FindStringSubmatch(index)
 	if script == nil {
 		t.Fatalf("index.html names no script: %s", index)
@@ -63,5 +72,20 @@ func TestPages(t *testing.T) {
 	}
 	if resp, _ := get(t, "/assets/../../etc/passwd"); resp.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("a path outside: %v", resp.Header)
+	}
+}
+
+func TestEncodings(t *testing.T) {
+	for accept, want := range map[string]string{
+		"gzip": "gzip", "br, GZIP": "gzip", "gzip;q=0.5": "gzip", "gzip; q=1.0": "gzip",
+		"": "", "br": "", "gzip;q=0": "", "gzip; q=0.000, identity": "", "x-gzipped": "",
+	} {
+		resp, _ := get(t, "/", "Accept-Encoding", accept)
+		if got := resp.Header.Get("Content-Encoding"); got != want {
+			t.Errorf("Accept-Encoding %q gives %q, want %q", accept, got, want)
+		}
+		if resp.ContentLength <= 0 {
+			t.Errorf("Accept-Encoding %q gives no Content-Length", accept)
+		}
 	}
 }

@@ -38,7 +38,8 @@ addEventListener("keydown", (e) => {
   // Enter and space press what has the focus.
   if ((e.key === "Enter" || e.key === " ") && e.target instanceof HTMLElement && e.target.matches("a, button, summary, [role=tab]")) return;
   if (e.key.startsWith("Arrow") && e.target instanceof HTMLElement && e.target.matches("[role=tab], input, [role=separator]")) return;
-  const key = names[e.key] ?? (/^[A-Z]$/.test(e.key) ? "shift+" + e.key.toLowerCase() : e.key);
+  // Caps lock makes letters large too, and shift decides what a key does.
+  const key = names[e.key] ?? (/^[a-z]$/i.test(e.key) ? (e.shiftKey ? "shift+" : "") + e.key.toLowerCase() : e.key);
   const wanted = first ? `${first} ${key}` : key;
   first = "";
   clearTimeout(forget);

@@ -37,11 +37,13 @@ export async function accessible(page: Page) {
   }
 }
 
-/** Checks that a page fits a window of 360 pixels: nothing makes the page itself scroll sideways. */
+/** Checks that a page fits a window of 360 pixels: neither the page nor one of its panes scrolls sideways. */
 export async function narrow(page: Page) {
   const size = page.viewportSize()!;
   await page.setViewportSize({ width: 360, height: 740 });
   assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 360, `${page.url()} is wider than 360 pixels`);
+  const wide = await page.evaluate(() => [...document.querySelectorAll("main .body, main .pane")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.className}: ${e.scrollWidth}`));
+  assert.deepEqual(wide, [], `${page.url()} has panes wider than 360 pixels`);
   await page.setViewportSize(size);
 }
 

@@ -71,6 +71,8 @@ test("rules in force with their hits, by keys alone", async () => {
   assert.equal(await page.getByRole("link", { name: "Try a call" }).count(), 0);
 });
 
+const edit = `rules:\n  - {name: go, action: allow, tools: [deploy, glob]} # ${"a long line ".repeat(30)}\n`;
+
 test("an edit is replayed over the past calls, and its errors have a line", async () => {
   const { page, errors } = await signIn(daemon, "operator", "/policy");
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -95,7 +97,7 @@ test("an edit is replayed over the past calls, and its errors have a line", asyn
   await decide(waiting[1], "decline");
   await editor.click();
   await page.keyboard.press("Control+A");
-  await page.keyboard.insertText("rules:\n  - {name: go, action: allow, tools: [deploy, glob]}\n");
+  await page.keyboard.insertText(edit);
   await page.getByText("5 calls: asked, would be allowed.").waitFor();
   await page.getByText("People had said yes to 1 of them and no to 1.").waitFor();
   await accessible(page);
@@ -104,7 +106,7 @@ test("an edit is replayed over the past calls, and its errors have a line", asyn
   // Nothing was written, and the rules in force stay.
   assert.equal(readFileSync(rules, "utf8"), text);
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download the rules" }).click()]);
-  assert.equal(readFileSync(await download.path(), "utf8"), "rules:\n  - {name: go, action: allow, tools: [deploy, glob]}\n");
+  assert.equal(readFileSync(await download.path(), "utf8"), edit);
   // The edit stays while one looks at another part, and a call is tried by it.
   await page.getByRole("link", { name: "Try a call" }).click();
   await page.getByLabel("Tool").fill("deploy");

@@ -21,6 +21,9 @@ test("keys and the frame", async () => {
   await accessible(page);
   await page.keyboard.press("Escape");
   await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "hidden" });
+  await page.evaluate(() => dispatchEvent(new KeyboardEvent("keydown", { key: "G" }))); // caps lock is on
+  await page.evaluate(() => dispatchEvent(new KeyboardEvent("keydown", { key: "C" })));
+  await page.getByRole("heading", { name: "Calls", level: 1 }).waitFor();
   await narrow(page);
   await picture(page, "shell");
   assert.deepEqual(errors, []);

@@ -71,7 +71,7 @@ export function Editor({ value, onChange, label, marks, at }: { value: string; o
         extensions: [
           lineNumbers(), highlightSpecialChars({ addSpecialChars: /[\u202a-\u202e\u2066-\u2069\u200b-\u200f]/g }), history(), yaml(), syntaxHighlighting(colours), bad, theme,
           keymap.of([...defaultKeymap, ...historyKeymap]),
-          EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false" }),
+          EditorView.lineWrapping, EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", tabindex: "0" }),
           EditorView.domEventHandlers({ beforeinput: replace }),
           EditorView.updateListener.of((u) => u.docChanged && changed.current(u.state.doc.toString())),
         ],

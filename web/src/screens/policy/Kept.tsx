@@ -49,7 +49,7 @@ export default function Kept() {
     <>
       <header className="bar top">
         <h1>Kept answers</h1>
-        <span className="crumb wide"><Link href="/policy">Policy</Link></span>
+        <span className="crumb"><Link href="/policy">Policy</Link></span>
         <div className="right rowx">
           <label className="search">
             <span className="sr">Search kept answers</span>
@@ -64,7 +64,7 @@ export default function Kept() {
           <Skeleton />
         ) : list.length === 0 ? (
           <Empty title="No answer is kept">
-            Who approves a call may keep the yes for later calls: press <kbd>a</kbd> and a number in the <Link href="/inbox">inbox</Link>. A kept yes stands here until it ends.
+            An approver may keep a yes for later calls: press <kbd>a</kbd> and a number in the <Link href="/inbox">inbox</Link>. A kept yes stands here until it ends.
           </Empty>
         ) : (
           <>

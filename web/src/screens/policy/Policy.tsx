@@ -29,7 +29,7 @@ export default function Policy() {
         <h1>Policy</h1>
         {data && <About policy={data} />}
         <div className="right rowx">
-          <Link className="btn wide" href="/policy/kept">Kept answers</Link>
+          <Link className="btn" href="/policy/kept">Kept<span className="wide"> answers</span></Link>
           {operates && <Link className="btn" href="/policy/replay" aria-current={part === "replay" ? "page" : undefined}>Edit</Link>}
           {operates && <Link className="btn" href="/policy/try" aria-current={part === "try" ? "page" : undefined}>Try a call</Link>}
         </div>
@@ -37,7 +37,7 @@ export default function Policy() {
       <div className="body">
         {!may ? (
           <Empty title="You may not read the rules">
-            It needs the role viewer or operator. The <Link href="/policy/kept">kept answers</Link> that concern you are there for you too.
+            It needs the role viewer or operator. You may read the <Link href="/policy/kept">kept answers</Link> that concern you.
           </Empty>
         ) : data ? (
           <div className="pol">

@@ -23,10 +23,10 @@ export function Load({ info }: { info: GetInfoResponse }) {
   const limit = info.limits?.runningCalls ?? 0;
   return (
     <section className="charts" aria-label="Load, latest hour">
-      <Chart title="Calls ended" now={count(perMinute(last?.endedPerSecond ?? 0))} unit={`a minute, ${count(perMinute(last?.failedPerSecond ?? 0))} not succeeded`} times={times} lines={[{ values: ended }, { values: failed, tone: "fail" }]} foot={`most ${count(Math.round(most(ended)))}`} />
-      <Chart title="Running" now={count(last?.running ?? 0)} unit={`of ${count(limit)} slots, ${count(last?.queued ?? 0)} queued`} times={times} lines={[{ values: running }, { values: queued, tone: "fail" }]} limit={limit} foot={`limit ${count(limit)}`} />
+      <Chart title="Calls ended" now={last ? count(perMinute(last.endedPerSecond)) : "?"} unit={last ? `a minute, ${count(perMinute(last.failedPerSecond))} not succeeded` : "a minute"} times={times} lines={[{ values: ended }, { values: failed, tone: "fail" }]} foot={`most ${count(Math.round(most(ended)))}`} />
+      <Chart title="Running" now={last ? count(last.running) : "?"} unit={`of ${count(limit)} slots${last ? `, ${count(last.queued)} queued` : ""}`} times={times} lines={[{ values: running }, { values: queued, tone: "fail" }]} limit={limit} foot={`limit ${count(limit)}`} />
       <Chart title="Waiting for a person" now={last && last.suspended >= 0n ? count(Number(last.suspended)) : "?"} unit="calls" times={times} lines={[{ values: waiting.map((n) => (n < 0 ? null : n)) }]} foot={`most ${count(most(waiting))}`} />
-      <Chart title="Memory" now={bytes(last?.memory ?? 0n)} unit={`${(last?.cpu ?? 0).toFixed(2)} processors`} times={times} lines={[{ values: memory }]} foot={`most ${bytes(BigInt(most(memory)))}, ${most(cpu).toFixed(1)} processors`} />
+      <Chart title="Memory" now={last ? bytes(last.memory) : "?"} unit={last ? `${last.cpu.toFixed(2)} processors` : ""} times={times} lines={[{ values: memory }]} foot={`most ${bytes(BigInt(most(memory)))}, ${most(cpu).toFixed(1)} processors`} />
     </section>
   );
 }

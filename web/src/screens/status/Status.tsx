@@ -27,7 +27,7 @@ export default function Status() {
         <header className="bar top">
           <h1>Status</h1>
         </header>
-        <Empty title="You may not see the status">It needs the role operator, viewer or admin. You have your own calls and tickets.</Empty>
+        <Empty title="You may not see the status">It needs the role operator, viewer or admin. Calls and Inbox show what is yours.</Empty>
         <div className="pad">
           <Daemon info={info} />
         </div>

@@ -26,7 +26,7 @@ export function ToolPage({ tool: d, tab, source, lost }: { tool: Descriptor; tab
       <div className="in">
         <header className="th">
           <h1 tabIndex={-1}><code className="b20"><Text most={64}>{d.id}</Text></code> {d.displayName && d.displayName !== d.id && <span className="t2"><Text most={100}>{d.displayName}</Text></span>}</h1>
-          {calls.data && (
+          {calls.data && (calls.data.counted > 0 || has(Role.VIEWER, Role.OPERATOR)) && (
             <p className="due">
               <b className="num">{calls.data.counted === 0 ? "No calls" : use ? <Link href={`/calls?tool=${encodeURIComponent(d.id)}&since=all`}>{use.calls.toLocaleString("en")}</Link> : 0}</b>
               <span>{calls.data.counted === 0 ? "yet" : <>of the last {calls.data.counted.toLocaleString("en")} calls</>}{use && ended > 0 ? `, ${((100 * use.failed) / ended).toFixed(1)} % failed` : ""}{use?.denied ? `, ${use.denied.toLocaleString("en")} denied` : ""}</span>

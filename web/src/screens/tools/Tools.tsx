@@ -56,7 +56,7 @@ export default function Tools() {
     go(with_q(to.to), { replace: true });
     requestAnimationFrame(() => list.current?.querySelector<HTMLElement>('[aria-current="true"]')?.focus());
   };
-  useKeys({ j: () => move(1), k: () => move(-1), enter: () => document.querySelector<HTMLElement>(".pane.show h1")?.focus(), escape: () => (id ? go(with_q("/tools")) : find && setFind("")) });
+  useKeys({ j: () => move(1), k: () => move(-1), enter: () => document.querySelector<HTMLElement>(".pane.show h1")?.focus(), escape: (e) => !(e.target as HTMLElement).closest("form") && (id ? go(with_q("/tools")) : find && setFind("")) });
   const setFind = (text: string) => setSearch((old) => {
     const next = new URLSearchParams(old);
     if (text) next.set("q", text);

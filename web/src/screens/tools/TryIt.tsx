@@ -69,7 +69,7 @@ export function TryIt({ tool, lost }: { tool: Descriptor; lost: boolean }) {
           onKeyDown={(e) => {
             if (e.key !== "Enter" || !e.shiftKey) return;
             e.preventDefault();
-            if (ready) run.mutate(text);
+            if (ready && !e.repeat) run.mutate(text); // a key that is held down runs the tool once
           }}
         >
           {json ? <JSONText label="Arguments" value={text} onChange={change} error={errors.size ? [...errors].map(([f, t]) => `${f} ${t}`).join("; ") : undefined} /> : <SchemaForm schema={schema!} value={text} onChange={change} errors={errors} />}
