@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestExpiring checks that an operator is told of the tokens of its namespace, and an admin of all, but not of sessions.
+// TestExpiring checks that operators see the expiring tokens of their namespace, admins see all of them, and nobody sees sessions.
 func TestExpiring(t *testing.T) {
 	a := start(t, newShelf())
 	for creator, name := range map[string]string{"root": "deploy", "olga": "ci"} {

@@ -38,7 +38,7 @@ export function visible(text: string): ReactNode {
   return out;
 }
 
-/** Returns a text in one line for places that take only strings, such as titles: what cannot be seen is written as <U+XXXX>. */
+/** Returns a text in one line for places that take only strings, such as titles: a character that cannot be seen becomes its code point, such as <U+202E>. */
 export function oneLine(text: string, most = 200): string {
   const line = text.slice(0, most + 1).replace(unseen, (c) => (plain(c) ? " " : `<${codePoint(c)}>`));
   return text.length > most ? line.slice(0, most) + "…" : line;
