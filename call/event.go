@@ -56,7 +56,7 @@ type Event struct {
 // Queued says what a call waits for when it begins to wait.
 type Queued struct {
 	Reason string `json:"reason"`          // THREAD, DAEMON, NAMESPACE, PRINCIPAL, TOOL, HOLD
-	Ahead  int    `json:"ahead,omitempty"` // calls that wait for the same and began before
+	Ahead  int    `json:"ahead,omitempty"` // calls that began to wait earlier for the same limit
 	Limit  int    `json:"limit,omitempty"` // how many calls may run at once; 0 for THREAD and HOLD
 }
 

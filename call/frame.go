@@ -44,7 +44,7 @@ type Frame struct {
 
 	BatchFinished *BatchFinished // each call of the batch has ended or waits for a decision, so the stream ends
 
-	Inbox *InboxChange // in a stream of questions
+	Inbox *InboxChange // set only in a stream of the inbox
 
 	TurnStarted  *TurnStarted
 	TurnMessage  *TurnMessage
@@ -62,14 +62,14 @@ const (
 	SettledHidden   Settlement = "HIDDEN" // the record is gone or damaged, or the principal may no longer see it
 )
 
-// An InboxChange is a question that waits, or that no longer does. In the frame CaughtUp it has only More.
+// An InboxChange reports a question that waits, or one that no longer waits. In the frame CaughtUp, only More is set.
 type InboxChange struct {
 	Call         *Call // as the principal may see it; nil with SettledHidden
 	CallID       string
 	SuspensionID string
-	Rights       TicketRights   // while the question waits
+	Rights       TicketRights   // set while the question waits
 	Settled      Settlement     // empty while the question waits
-	Decision     *tool.Decision // with SettledDecision
+	Decision     *tool.Decision // set with SettledDecision
 	More         bool           // more questions wait than the stream sends
 }
 

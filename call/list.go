@@ -21,8 +21,8 @@ type Query struct {
 	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive
 	OldestFirst   bool
-	// The following conditions need the record of a call, because no index covers them: see [Query.Holds]. A store reads at most
-	// [MaxScan] records in vain for one page of such a query.
+	// The following conditions need the record of a call, because no index covers them: see [Query.Holds]. For one page of such a query, a
+	// store reads at most [MaxScan] records that do not match.
 	Executed []Executed
 	Errors   []tool.Code       // code of the result's error
 	Labels   map[string]string // the run has all of these
@@ -36,7 +36,7 @@ type Query struct {
 	AfterExpiry  time.Time
 }
 
-// Waits reports whether the query selects a suspended call, apart from its position.
+// Waits reports whether the query selects a suspended call. It ignores the position of the page.
 func (q *Query) Waits(c *Call) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	s := c.Open()
@@ -45,8 +45,8 @@ func (q *Query) Waits(c *Call) bool {
 		(q.CreatedAfter.IsZero() || !c.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore))
 }
 
-// MaxScan is the maximum number of calls that a store may look at in vain for one page. It counts those that do not meet the conditions for
-// [Query.Holds]. SQLite counts those of other tools and other times as well.
+// MaxScan is the maximum number of calls that a store reads for one page without selecting them. It counts the calls that do not meet the
+// conditions of [Query.Holds]. SQLite also counts calls of other tools and of other times.
 const MaxScan = 2000
 
 // NeedsRecord reports whether the query has conditions for [Query.Holds].
@@ -78,10 +78,10 @@ func (q *Query) Holds(c *Call) bool {
 // several pages may share them.
 type Page struct {
 	Calls []*Call
-	Next  int64 // 0 on the last page; a page with fewer calls than the limit, or none, need not be the last one
+	Next  int64 // 0 on the last page; a page with too few calls, or none, need not be the last
 	// Partial means that the store stopped after [MaxScan] calls.
 	Partial bool
-	// NextExpiry belongs to Next when the query orders by expiry.
+	// NextExpiry is the expiry that belongs to the position Next. It is set when the query orders by expiry.
 	NextExpiry time.Time
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key
@@ -91,7 +91,7 @@ type Page struct {
 type Counts struct {
 	Statuses map[Status]int // calls that are not terminal
 	Actions  map[string]int // open questions
-	AtLeast  bool           // there may be more
+	AtLeast  bool           // the numbers are lower bounds
 }
 
 // RunState is the state of a run. The store does not store OPEN and WAITING: they follow from the calls of the run.
@@ -116,7 +116,7 @@ type RunSummary struct {
 	Counts    map[Status]int
 	Owner     string // subject of the caller
 	RunActivity
-	Children []ChildRun // only of a single run
+	Children []ChildRun // set only when one run is read
 }
 
 // A RunActivity says when a run or thread was active, and what it waits for.
@@ -145,9 +145,9 @@ const (
 
 // A RunQuery selects runs or threads by their newest call. Empty fields match all.
 type RunQuery struct {
-	States            []RunState // only of runs
-	Waiting           bool       // only with a suspended call, by the newest of these
-	Thread, ParentRun string     // only of runs
+	States            []RunState // applies only to runs
+	Waiting           bool       // selects only entries with a suspended call, by their newest suspended call
+	Thread, ParentRun string     // apply only to runs
 	Agent, Caller     string
 	Labels            map[string]string
 	// After is the position of the last call that the previous page read. Zero begins at the first page.

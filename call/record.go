@@ -124,19 +124,20 @@ type Round struct {
 	// the arguments in Proposed.
 	Votes    []tool.Vote    `json:"votes,omitempty"`
 	Proposed string         `json:"proposed,omitempty"`
-	Claim    *Claim         `json:"claim,omitempty"`  // may have ended
+	Claim    *Claim         `json:"claim,omitempty"`  // the claim may have ended
 	Claims   int            `json:"claims,omitempty"` // number of changes of the claim
 	Decision *tool.Decision `json:"decision,omitempty"`
 	Expired  bool           `json:"expired,omitempty"`
 	Closed   bool           `json:"closed,omitempty"`
 }
 
-// A Claim says who looks at an open question. It refuses no decision.
+// A Claim says who looks at an open question. It does not prevent other people from deciding.
 type Claim struct {
 	By    tool.Principal `json:"by"`
 	Since time.Time      `json:"since"`
 	Until time.Time      `json:"until"`
-	// HandedBy handed the question over to By, who then has only a subject and a namespace. Nil when By made the claim.
+	// HandedBy is the principal that handed the question over to By, or nil when By made the claim. After a hand-over, By has only a
+	// subject and a namespace.
 	HandedBy *tool.Principal `json:"handed_by,omitempty"`
 }
 
@@ -162,7 +163,7 @@ type Attempt struct {
 // An AttemptEnd says how an attempt ended.
 type AttemptEnd string
 
-// The ends of an attempt. It has none while it runs.
+// The ends of an attempt. A running attempt has none.
 const (
 	EndReturned  AttemptEnd = "RETURNED"
 	EndSuspended AttemptEnd = "SUSPENDED"

@@ -45,7 +45,7 @@ type TicketRights struct {
 	Scopes []tool.Scope // scopes that the principal may remember an approval for
 }
 
-// NoRights returns rights that err refuses altogether.
+// NoRights returns rights in which err is the reason of every refusal.
 func NoRights(suspensionID string, err error) TicketRights {
 	return TicketRights{SuspensionID: suspensionID, Approve: err, Decline: err, Edit: err, ResultInstead: err, Remember: err}
 }
@@ -78,7 +78,7 @@ type Preview struct {
 	Outcome   string
 	Reason    string
 	Isolation Isolation
-	Digest    string // of a preview of a decision: what it applies to
+	Digest    string // digest that a decision must name; set only for the preview of a decision
 }
 
 // An Input is input that a client sends to the terminal of a running call. The fields take effect in their order.

@@ -67,7 +67,8 @@ func (f *insteadFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.failure, "error-instead", "", "the text of an error in the tool's place")
 }
 
-// of returns the result in the tool's place, or nil without one. words and text are the answer to the question, which it excludes.
+// of returns the result in the tool's place, or nil when no flag gives one. It returns an error when the command also answers the question,
+// with words or text.
 func (f *insteadFlags) of(words []string, text string) (*tooldv1.ResultInstead, error) {
 	switch {
 	case *f == insteadFlags{}:

@@ -121,7 +121,7 @@ func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn
 		grpc.WithTransportCredentials(transport),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithUserAgent("toold/"+a.Version),
-		grpc.WithConnectParams(grpc.ConnectParams{ // a long-running command soon notices that the daemon is there again
+		grpc.WithConnectParams(grpc.ConnectParams{ // a long-running command reconnects soon after the daemon is back
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 		}),
 	)...)

@@ -52,7 +52,7 @@ type inboxDaemon struct {
 	limit   int
 
 	changes grpc.ServerStreamingClient[tooldv1.WatchInboxResponse] // nil means no open watch
-	ready   bool                                                   // the watch has sent what waited when it began
+	ready   bool                                                   // the watch has sent all questions that waited when it began
 }
 
 // pollEvery is the pause after a broken watch.
@@ -74,7 +74,7 @@ func (d *inboxDaemon) Waiting(ctx context.Context) (all []*tooldv1.Call, more bo
 // Changed must be called from one goroutine only.
 func (d *inboxDaemon) Changed(ctx context.Context) (err error) {
 	if d.changes == nil {
-		mask := &fieldmaskpb.FieldMask{Paths: []string{"call_id"}} // The list reads the calls.
+		mask := &fieldmaskpb.FieldMask{Paths: []string{"call_id"}} // The watch only says that something changed; the list reads the calls.
 		d.changes, err = d.c.calls.WatchInbox(ctx, &tooldv1.WatchInboxRequest{ReadMask: mask})
 		d.ready = false
 	}

@@ -79,7 +79,7 @@ force stay. Needs the role operator. FILE "-" reads standard input.`,
 	return c
 }
 
-// maxRuleFile is more than a rule file may have, so that the daemon says what is wrong with a large one.
+// maxRuleFile is larger than the daemon's limit, so that the daemon reports what is wrong with a file that is too large.
 const maxRuleFile = 1 << 20
 
 func readRuleFile(a *App, name string) (string, error) {

@@ -25,7 +25,7 @@ func (p *proc) create(req *tooldv1.CreateTokenRequest) (text, id string) {
 	return made.GetText(), made.GetToken().GetTokenId()
 }
 
-// forwarded has headers in which proxies and clusters pass a principal on. All of them name an admin.
+// forwarded returns the headers with which proxies and clusters forward a principal. All of them name an admin.
 func forwarded() map[string]string {
 	return map[string]string{
 		"toold-principal": `{"namespace":"default","subject":"local","roles":["admin"]}`, "toold-principal-bin": "CgVsb2NhbA", "toold-subject": "local",
@@ -47,8 +47,8 @@ func (h withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestT132ForwardedPrincipal (T132) sends the metadata of a forwarded principal over each endpoint. It gives a client without a credential no
-// identity, and a client with a token no other one.
+// TestT132ForwardedPrincipal (T132) sends metadata that names a principal to each endpoint. The metadata must not give an identity to a
+// client without a credential, and must not change the identity of a client with a token.
 func TestT132ForwardedPrincipal(t *testing.T) {
 	p := newSite(t, "").start("--listen-http", "127.0.0.1:0")
 	defer http.DefaultClient.CloseIdleConnections()
@@ -121,7 +121,7 @@ func TestT137RevokedDuringStreamOverHTTP(t *testing.T) {
 	b := browserOf(t, p)
 	token, id := p.create(&tooldv1.CreateTokenRequest{Name: "ci", Roles: []tooldv1.Role{tooldv1.Role_ROLE_CALLER, tooldv1.Role_ROLE_VIEWER}})
 	b.token = token
-	b.call(`{"tool":"write","run":{"threadId":"th"},"arguments":{"path":"a","content":"b"}}`) // waits for an answer
+	b.call(`{"tool":"write","run":{"threadId":"th"},"arguments":{"path":"a","content":"b"}}`) // the call waits for an approval
 	bodies := map[string]io.Reader{}
 	open := func(method, path, body string, header ...string) *http.Response {
 		t.Helper()
@@ -177,7 +177,7 @@ func TestT137RevokedDuringStreamOverHTTP(t *testing.T) {
 	}
 	for path, body := range bodies {
 		text, err := io.ReadAll(body)
-		if err != nil || path != "/mcp" && !strings.Contains(string(text), "TOKEN_REVOKED") { // MCP has no error for a stream
+		if err != nil || path != "/mcp" && !strings.Contains(string(text), "TOKEN_REVOKED") { // an MCP stream cannot end with an error
 			t.Errorf("%s ended with %v: %s", path, err, text)
 		}
 	}

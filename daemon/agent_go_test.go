@@ -122,7 +122,8 @@ func (p *agentPlayer) identity() {
 	}
 }
 
-// questions has a call that is answered from the inbox, and one that the test answers after it has killed the daemon.
+// questions starts two calls that ask. The agent answers the first from the inbox. The test answers the second after it has killed the
+// daemon.
 func (p *agentPlayer) questions() {
 	asks := p.turn(toold.NewTurnID(), "r2", "", use("t1", "asks", object{}))
 	open := sure(asks.Run(p.ctx, toold.RunOptions{}))

@@ -19,7 +19,7 @@ func TestClientTranscript(t *testing.T) {
 	})
 }
 
-// TestAgentTranscript does the same with toolsets, turns and the inbox.
+// TestAgentTranscript is like TestClientTranscript, for toolsets, turns and the inbox.
 func TestAgentTranscript(t *testing.T) {
 	inEach(t, func(t *testing.T, l language) {
 		if l.agent != nil {

@@ -430,14 +430,14 @@ func (d *daemon) listen(ctx context.Context) error {
 // openHTTP opens the listener of HTTP, if one is configured.
 func (d *daemon) openHTTP(ctx context.Context) error {
 	if d.cfg.Listen.HTTP == "" || d.webAt != nil {
-		return nil // a daemon that was a standby has opened it
+		return nil // a daemon that was a standby has already opened it
 	}
 	lis, err := grpcserver.ListenTCP(ctx, d.cfg.Listen.HTTP, d.cfg.TLS.Cert != "")
 	if err != nil {
 		return config.Errorf("%w", err)
 	}
 	d.webAt = lis
-	d.onClose(func() error { _ = lis.Close(); return nil }) // as for the other listeners
+	d.onClose(func() error { _ = lis.Close(); return nil }) // the other listeners are closed in the same way
 	return nil
 }
 
@@ -452,7 +452,7 @@ func (d *daemon) listenHTTP(ctx context.Context) error {
 	return nil
 }
 
-// browserURL returns the base URL for browsers. It is empty when that is the address itself.
+// browserURL returns the base URL for browsers. It is empty when browsers use the address of the listener.
 func (d *daemon) browserURL() string {
 	switch hosts := d.cfg.HTTP.Hosts; {
 	case len(hosts) > 0:

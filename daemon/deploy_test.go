@@ -85,7 +85,7 @@ type dashboardPanel struct {
 	}
 }
 
-// readDashboard returns the panels of the dashboard. It checks that Grafana can place and tell them apart.
+// readDashboard returns the panels of the dashboard. It checks that no panel covers another one, and that their ids differ.
 func readDashboard(t *testing.T) []dashboardPanel {
 	t.Helper()
 	var all struct{ Panels []json.RawMessage }
@@ -158,7 +158,7 @@ func metricsOf(expr string) (names []string) {
 func TestAlertsAndDashboardNameServedMetrics(t *testing.T) {
 	p := newSite(t, "").start("--metrics-listen", "127.0.0.1:0")
 	_, body := getMetrics(t, p, http.MethodGet, "/metrics", p.ready.Metrics)
-	served := map[string]bool{"up": true} // Prometheus makes it
+	served := map[string]bool{"up": true} // Prometheus adds this metric itself
 	for _, m := range regexp.MustCompile("(?m)^# TYPE (toold_[a-z_]+) ([a-z]+)").FindAllStringSubmatch(body, -1) {
 		if m[2] != "histogram" {
 			served[m[1]] = true
@@ -305,7 +305,7 @@ func TestKubernetesManifestStartsADaemon(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "toold.yaml"), []byte(strings.ReplaceAll("\n"+config, "\n   ", "\n")), 0o600))
 	here := strings.NewReplacer("/etc/toold-tls/", dir+"/", "/etc/toold/", dir+"/", ":7130", ":0", ":7131", ":0", ":7132", ":0")
 	for _, e := range c.Env {
-		if e.Name != "TOOLD_DATA" && e.Name != "TOOLD_WORKSPACE" { // the site has its own
+		if e.Name != "TOOLD_DATA" && e.Name != "TOOLD_WORKSPACE" { // the test's site sets these itself
 			t.Setenv(e.Name, here.Replace(e.Value))
 		}
 	}

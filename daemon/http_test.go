@@ -128,8 +128,8 @@ func (b *browser) send(method, path string, headers ...string) *http.Response {
 	return resp
 }
 
-// TestT67OtherOrigins (T67, T133) checks that a page of another origin, also of another local port, reaches no route, even with a token.
-// TestT68Rebinding (T68) does the same for a page of a host whose name resolves to the daemon's address.
+// TestT67OtherOrigins (T67, T133) checks that a page of another origin reaches no route, even with a token. Another local port is another
+// origin.
 func TestT67OtherOrigins(t *testing.T) {
 	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
 	defer http.DefaultClient.CloseIdleConnections()
@@ -151,6 +151,7 @@ func TestT67OtherOrigins(t *testing.T) {
 	}
 }
 
+// TestT68Rebinding (T68) does the same as TestT67OtherOrigins for a page of a host whose name resolves to the daemon's address.
 func TestT68Rebinding(t *testing.T) {
 	b := browserOf(t, newSite(t, "").start("--listen-http", "127.0.0.1:0"))
 	defer http.DefaultClient.CloseIdleConnections()
@@ -176,7 +177,7 @@ func (b *browser) refused(headers []string) {
 	}
 }
 
-// TestHTTPOrigins checks a page of an allowed origin: its browser asks before, and the page may read the answer.
+// TestHTTPOrigins checks a page of an allowed origin: its browser may send a preflight request, and the page may read the response.
 func TestHTTPOrigins(t *testing.T) {
 	s := newSite(t, "")
 	file := s.rules + ".toold"
@@ -251,7 +252,7 @@ func (b *browser) exchange(base, link, site string) *http.Response {
 	return resp
 }
 
-// TestT134LoginLink (T134) checks that only a POST of the page uses a login link up, that it works once, and that no log has it.
+// TestT134LoginLink (T134) checks that only a POST of the page uses a login link up, that the link works once, and that no log contains it.
 func TestT134LoginLink(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start("--listen-http", "127.0.0.1:0", "--log-level", "debug")
@@ -261,7 +262,7 @@ func TestT134LoginLink(t *testing.T) {
 	must(t, err)
 	base, link, _ := strings.Cut(made.GetUrl(), "/login#")
 	host := strings.TrimPrefix(base, "http://")
-	for range 2 { // a scanner or a prefetch opens the page, and a careless program sends the secret too
+	for range 2 { // A scanner or a prefetch may open the page. A careless program may also send the secret.
 		if resp := b.send("GET", "/login?link="+link, "Host", host); resp.StatusCode != 200 || len(resp.Cookies()) > 0 || resp.Header.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("GET gives %s, %v", resp.Status, resp.Header)
 		}

@@ -117,7 +117,7 @@ func TestUIStreamAndDecisions(t *testing.T) {
 	check("declined", status, text, 200, `"approved":false,"callId":"`)
 
 	for status, text = b.do("GET", stream, app, ""); status == 200; status, text = b.do("GET", stream, app, "") {
-		check("the call runs", status, text, 200, "[DONE]") // until it has ended
+		check("the call runs", status, text, 200, "[DONE]") // the stream lasts until the call has ended
 	}
 	check("nothing is active", status, text, 204)
 	status, text = b.do("GET", stream+"?ended=true", app, "")

@@ -12,7 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// identities holds everything that decides who the clients are that the daemon does not know by name. A reload compares it.
+// identities holds the issuers and the rules for client certificates, which identify clients that no token of the daemon names. A reload
+// compares it with the previous one.
 type identities struct {
 	issuers      []oidc.Issuer
 	certificates []access.CertificateRule

@@ -270,7 +270,7 @@ func writePEM(t *testing.T, file, kind string, der []byte) {
 	must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
-// write writes a certificate for the listeners.
+// writeTLS writes a certificate for the listeners.
 func (s *site) writeTLS(pair tls.Certificate) {
 	s.t.Helper()
 	dir := filepath.Dir(s.data)
@@ -428,8 +428,8 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestPeers lets another user of the machine in without a token, and refuses a third. Only root can act as other users, so the rest of the test
-// needs root.
+// TestPeers checks that another user of the machine needs no token, and that a third user is refused. Only root can act as other users, so
+// the rest of the test needs root.
 func TestPeers(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Dir(s.data)

@@ -78,7 +78,8 @@ func TestMCPWithoutDaemon(t *testing.T) {
 	}
 }
 
-// TestMCPEndpoint checks /mcp with the setting mcp.approvals, which a reload changes: the approval of the own call is offered only with it.
+// TestMCPEndpoint checks that /mcp offers a user the approval of their own call only with the setting mcp.approvals, which a reload
+// changes.
 func TestMCPEndpoint(t *testing.T) {
 	s := newSite(t, "rules: [{name: ask, action: ask, tools: [read]}]\n")
 	must(t, os.WriteFile(filepath.Join(s.workspace, "hello.txt"), []byte("hello\n"), 0o600))
@@ -108,8 +109,8 @@ func TestMCPEndpoint(t *testing.T) {
 	}
 }
 
-// TestT57MCP (T57) sends each request about tools with each role and without a token. A role that may not list tools reaches nothing. The
-// others get what the same role gets over gRPC, and the task of another principal exists for none of them.
+// TestT57MCP (T57) sends each request about tools with each role and without a token. A role that may not list tools gets no access. The
+// other roles get the same answers as over gRPC, and none of them sees the task of another principal.
 func TestT57MCP(t *testing.T) {
 	s := newSite(t, "rules: [{name: all, action: allow, tools: [\"*\"]}]\n")
 	config, roles := "auth:\n  tokens:\n", []string{"caller", "delegate", "approver", "viewer", "operator", "worker", "admin"}
@@ -154,8 +155,8 @@ func TestT57MCP(t *testing.T) {
 	}
 }
 
-// post sends a request to /mcp. It returns the HTTP status and, for a refusal, the JSON-RPC code or the code of the API. params are the members of
-// the parameters without those that all requests have.
+// post sends a request to /mcp. It returns the HTTP status and, for a refusal, the JSON-RPC code or the code of the API. params contains
+// JSON members; post adds the members that all requests have.
 func (p *proc) post(t *testing.T, token, method, name, params string) string {
 	t.Helper()
 	var with map[string]any
@@ -218,7 +219,7 @@ func TestMCPRevoked(t *testing.T) {
 	must(t, err)
 	_, err = p.admin.RevokeToken(within(t), &tooldv1.RevokeTokenRequest{TokenId: made.GetToken().GetTokenId()})
 	must(t, err)
-	_ = c.Wait() // the error is that of the connection
+	_ = c.Wait() // The connection has failed, and its error does not matter here.
 	_ = c.Close()
 	if code := cmd.ProcessState.ExitCode(); code == 0 || !strings.Contains(stderr.String(), "revoked") {
 		t.Errorf("the command ended with the exit code %d: %s", code, stderr.String())

@@ -57,7 +57,7 @@ func (d metricsPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, d.page(r.Context())) // a write fails only when the client is gone
 }
 
-// handler serves the metrics on a listener of their own, without a credential.
+// handler serves the metrics on a separate listener, without a credential.
 func (d metricsPage) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", d)

@@ -109,7 +109,7 @@ func (d *daemon) run(ctx context.Context) error {
 	return errors.Join(err, d.close())
 }
 
-// serveClients serves all listeners, and tells clients that the daemon is ready.
+// serveClients serves all listeners, and reports to clients that the daemon is ready.
 func (d *daemon) serveClients(loops *sync.WaitGroup) {
 	serve := func(s interface{ Serve(net.Listener) error }, lis net.Listener) {
 		loops.Go(func() {
@@ -193,7 +193,7 @@ func (d *daemon) drain(period time.Duration) error {
 	return err
 }
 
-// setReady tells clients of all endpoints whether they may send requests.
+// setReady sets whether all endpoints report that clients may send requests.
 func (d *daemon) setReady(ready bool) {
 	d.server.SetReady(ready)
 	if d.web != nil {

@@ -95,7 +95,7 @@ func (a adminOf) Problems(ctx context.Context, id *access.Identity) ([]service.P
 	return status.Problems(f), nil
 }
 
-// isolation says which promises of isolation the commands lack.
+// isolation returns the promises of isolation that do not hold for commands.
 func (a adminOf) isolation() status.Isolation {
 	if a.d.policy == nil {
 		return status.Isolation{Off: true}

@@ -18,7 +18,7 @@ import (
 	"github.com/toold-dev/toold/cli"
 )
 
-// wrong is a journal that the command must recognise.
+// wrong is a journal whose state the command must recognise.
 type wrong struct {
 	name, state string
 	code        int

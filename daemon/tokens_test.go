@@ -38,8 +38,8 @@ func (p *proc) works(token string) bool {
 	return err == nil
 }
 
-// TestTokensOfTheCommandLine creates, lists and revokes tokens with the commands, over kills of the daemon. No file of the daemon and no
-// line of its log has the text of one.
+// TestTokensOfTheCommandLine creates, lists and revokes tokens with the commands, while the daemon is killed and restarted. No file of the
+// daemon and no line of its log contains the text of a token.
 func TestTokensOfTheCommandLine(t *testing.T) {
 	s := newSite(t, "")
 	serve := func() *proc { return s.start("--listen-http", "127.0.0.1:0") }

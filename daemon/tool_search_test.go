@@ -23,7 +23,7 @@ func TestFoundToolsAreCalled(t *testing.T) {
 	for _, f := range []struct {
 		provider toold.Provider
 		strict   bool
-		message  string // with the name of a tool and its arguments
+		message  string // template for the name of a tool and its arguments
 	}{
 		{toold.OpenAI, true, `{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":%q,"arguments":%q}}]}`},
 		{toold.OpenAIResponses, true, `[{"type":"function_call","call_id":"1","name":%q,"arguments":%q}]`},
@@ -44,7 +44,7 @@ func TestFoundToolsAreCalled(t *testing.T) {
 			} {
 				cfg := toold.ToolsetConfig{Strict: f.strict, MaxTools: 10, Allow: tt.allow, Exclude: tt.exclude}
 				if tt.name == "not allowed" {
-					cfg.MaxTools = 5 // fewer than the list allows
+					cfg.MaxTools = 5 // fewer tools than match
 				}
 				set, err := client.Toolset(within(t), f.provider, cfg)
 				must(t, err)

@@ -124,7 +124,7 @@ func TestWatchHTTPRefusals(t *testing.T) {
 	}
 }
 
-// TestWatchHTTPEnds checks that a watch of a finished call stops an EventSource, and that a client continues after any of its events.
+// TestWatchHTTPEnds checks that a watch of a finished call stops an EventSource, and that a client can continue after any of its events.
 func TestWatchHTTPEnds(t *testing.T) {
 	b := browserOf(t, newSite(t, "rules: [{name: all, action: allow, tools: ['*'], tiers: [OBSERVE, CONFIRM]}]").start("--listen-http", "127.0.0.1:0"))
 	defer http.DefaultClient.CloseIdleConnections()
@@ -160,7 +160,8 @@ func TestWatchHTTPEnds(t *testing.T) {
 	}
 }
 
-// TestWatchHTTPInbox checks both ways to follow what waits: the role viewer watches the namespace, and a mere approver polls.
+// TestWatchHTTPInbox checks both ways to follow the questions that wait: a viewer watches the namespace, and a principal that is only an
+// approver polls.
 func TestWatchHTTPInbox(t *testing.T) {
 	s := newSite(t, "rules: [{name: ask, action: ask, tools: ['*']}]")
 	config := filepath.Join(filepath.Dir(s.data), "toold.yaml")

@@ -93,7 +93,7 @@ func TestClaimEnds(t *testing.T) {
 		if taken := w.claimed(officer, c, call.ClaimRequest{TakeOver: true}); taken.By.Subject != "olga" {
 			t.Errorf("taken over: %+v", taken)
 		}
-		w.crash() // A claim survives a crash, because all the others who look at the inbox do too.
+		w.crash() // A claim survives a crash, because the other people who look at the inbox must still see it.
 		if got := w.get(c.ID).LastRound().Claim; got == nil || got.By.Subject != "olga" {
 			t.Errorf("after a restart: %+v", got)
 		}

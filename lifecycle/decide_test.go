@@ -101,7 +101,7 @@ func TestApproverGroups(t *testing.T) {
 			if got := c.Open().Approvers.Groups; len(got) != 1 || got[0] != want {
 				t.Fatalf("the ticket names the groups %v, want %s", got, want)
 			}
-			w.refuse(member("bob", "hr"), c, yes(), call.NotFound, "SUSPENSION_NOT_FOUND") // He does not see calls that he cannot answer.
+			w.refuse(member("bob", "hr"), c, yes(), call.NotFound, "SUSPENSION_NOT_FOUND") // bob does not see calls that he cannot answer.
 			w.refuse(bob, c, yes(), call.NotFound, "SUSPENSION_NOT_FOUND")
 			w.refuse(tool.Principal{Namespace: "ns", Subject: "carl", Roles: []string{"caller", "operator"}, Groups: []string{want}}, c, yes(), call.PermissionDenied, "NOT_AN_APPROVER")
 			c = w.answer(member("erin", "hr", want), c, yes())

@@ -56,7 +56,7 @@ func (e *Engine) DescribeEdit(ctx context.Context, p tool.Principal, suspensionI
 		return nil, err
 	}
 	a.Apply(&c)
-	l = newActiveCall(e, c.Key()) // a copy, in which the decision is made
+	l = newActiveCall(e, c.Key()) // a copy, to which the decision is applied
 	l.c = &c
 	pipe := newPipeline(l)
 	pipe.def, _ = e.catalog.Lookup(&c) // It exists: the arguments were checked with it.

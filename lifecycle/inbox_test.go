@@ -88,9 +88,9 @@ func TestInbox(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating), echo("op", mutating)}, gates(namedGate("ask", byTool)), func(t *testing.T, w *world) {
 		late, soon := w.do(spec("t", "")), w.do(spec("op", ""))
 		mine, theirs, seen, other := w.inbox(alice), w.inbox(erin), w.inbox(vera), w.inbox(stranger)
-		theirs.expect("an approver", "+"+late.ID, "caught up, more false") // not that of the operators
+		theirs.expect("an approver", "+"+late.ID, "caught up, more false") // without the question for operators
 		mine.expect("the caller", "+"+late.ID+" NOT_AN_APPROVER", "+"+soon.ID+" NOT_AN_APPROVER", "caught up, more false")
-		seen.expect("a viewer", "+"+soon.ID+" NOT_AN_APPROVER", "+"+late.ID+" NOT_AN_APPROVER", "caught up, more false") // by expiry
+		seen.expect("a viewer", "+"+soon.ID+" NOT_AN_APPROVER", "+"+late.ID+" NOT_AN_APPROVER", "caught up, more false") // ordered by expiry
 		other.expect("another namespace", "caught up, more false")
 
 		w.claimed(erin, late, call.ClaimRequest{})
@@ -148,7 +148,7 @@ func TestInboxManyQuestions(t *testing.T) {
 		if got := r.next(); len(got) != 500 {
 			t.Errorf("%d changes at the end, want 500", len(got))
 		}
-		for n := 0; ; n++ { // It looks for the first time only now: nothing waits any more.
+		for n := 0; ; n++ { // The watcher looks for the first time now, when no question waits any more.
 			f, err := slow.Next(t.Context())
 			if err != nil || n > 0 {
 				t.Fatalf("change %d is %+v, %v", n, f, err)
@@ -233,7 +233,7 @@ func TestHandOver(t *testing.T) {
 		_, err = w.claim(bob, c, call.ClaimRequest{To: "erin", Release: true})
 		wantRefusal(t, err, call.InvalidArgument, "INVALID_FIELD")
 		w.claimed(bob, c, call.ClaimRequest{For: 50 * time.Minute})
-		_, err = w.claim(officer, c, call.ClaimRequest{To: "erin"}) // It is neither free nor hers.
+		_, err = w.claim(officer, c, call.ClaimRequest{To: "erin"}) // Another principal holds the claim.
 		wantRefusal(t, err, call.FailedPrecondition, "ALREADY_CLAIMED")
 		got := w.claimed(bob, c, call.ClaimRequest{To: "erin", For: time.Minute})
 		if got.By.Subject != "erin" || got.HandedBy == nil || got.HandedBy.Subject != "bob" || got.Until.Sub(got.Since) != time.Minute {

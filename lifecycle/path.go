@@ -374,7 +374,7 @@ type findings struct {
 	isolation   call.Isolation
 
 	verdicts []call.GateVerdict
-	hookRuns []call.HookRun // begins with those of the record
+	hookRuns []call.HookRun // begins with the runs of the record
 }
 
 func (f *findings) write(c *call.Call) {

@@ -18,7 +18,7 @@ func (e *Engine) Rights(ctx context.Context, p tool.Principal, suspensionID stri
 	}
 	defer e.drain.Leave()
 	l, err := e.decisions.acquire(ctx, p.Namespace, &call.ResumeRequest{SuspensionID: suspensionID})
-	if _, refused := errors.AsType[*call.Refusal](err); refused { // such as a damaged record: the other suspensions of a request still have their rights
+	if _, refused := errors.AsType[*call.Refusal](err); refused { // For example, the record is damaged. The other suspensions of a request still get their rights.
 		return call.NoRights(suspensionID, err), nil
 	}
 	if err != nil {

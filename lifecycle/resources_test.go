@@ -169,8 +169,8 @@ func wanted(calls []call.Spec, ended []bool, inBatch bool) (now []int) {
 }
 
 // TestOverlappingCallsNeverRunTogether makes random calls of one thread, alone or in an AUTO batch, and ends the executing calls in a
-// random order. At each moment when no call can change, exactly the calls must execute that the rules name: no call beside one that
-// overlaps it, overlapping calls in the order of the model, and all others at once.
+// random order. Whenever no call can change any more, exactly the right calls must execute. Overlapping calls never run together, and run
+// in the order of the model. All other calls run at once.
 func TestOverlappingCallsNeverRunTogether(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		calls, inBatch := drawCalls(rt), rapid.Bool().Draw(rt, "batch")
@@ -352,8 +352,8 @@ func TestHostileResources(t *testing.T) {
 	}
 }
 
-// TestResourcesInRecords checks who sees the resources of a call. They can show where links of the workspace lead, so they are treated as
-// the rest of the description: an event never has them, and the caller does not see them while a gate asks.
+// TestResourcesInRecords checks who sees the resources of a call. They can show where links of the workspace lead, so they are treated like
+// the rest of the description: no event has them, and the caller does not see them while a gate asks.
 func TestResourcesInRecords(t *testing.T) {
 	d := &desk{}
 	asks := namedGate("g", func(in *hook.Input) (hook.Verdict, error) {

@@ -48,7 +48,7 @@ func anyTicket(t *rapid.T) tool.Ticket {
 	return ticket
 }
 
-// A tryout asks whether an engine accepts a decision with the right that a principal has or has not.
+// A tryout is a decision that needs one right. The test sends it and compares the outcome with the right that Rights reports.
 type tryout struct {
 	name     string
 	says     func(*call.TicketRights) error
@@ -78,11 +78,11 @@ func tryouts() []tryout {
 	}
 	for _, scope := range []tool.Scope{tool.RunScope, tool.ThreadScope, tool.NamespaceScope} {
 		all = append(all, tryout{"remember " + string(scope), func(r *call.TicketRights) error {
-			if r.Approve != nil { // To remember is to approve.
+			if r.Approve != nil { // Remembering an answer also approves.
 				return r.Approve
 			}
 			if r.Remember != nil || !slices.Contains(r.Scopes, scope) {
-				return errors.New("not for this scope") // each scope has a reason of its own
+				return errors.New("not for this scope") // The reason differs from scope to scope, so this error stands for all of them.
 			}
 			return nil
 		}, func(s *call.Suspension) tool.Decision {
@@ -94,8 +94,9 @@ func tryouts() []tryout {
 	return all
 }
 
-// TestRightsAreWhatResumeAccepts compares Rights with Resume: for random tickets, principals, earlier votes and ends of the ticket, a right is
-// given exactly if the engine accepts a decision that uses it. The right's error is the one that Resume returns.
+// TestRightsAreWhatResumeAccepts compares Rights with Resume for random tickets, principals, earlier votes and ends of the ticket. Rights
+// must give a right exactly if the engine accepts a decision that uses it. The error of a missing right must be the one that Resume
+// returns.
 func TestRightsAreWhatResumeAccepts(t *testing.T) {
 	missing := map[string]bool{} // cases that the test did not see yet
 	for _, try := range tryouts() {
@@ -213,7 +214,8 @@ func (damagedRecords) Call(context.Context, call.Key) (*call.Call, error) {
 	return nil, store.ErrCorrupt
 }
 
-// TestRightsOfDamagedCall checks that a damaged record gives no rights, so that the other suspensions of a request have theirs.
+// TestRightsOfDamagedCall checks that Rights of a damaged record reports no rights instead of an error. A request about several suspensions
+// then still gets the rights of the others.
 func TestRightsOfDamagedCall(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		s := w.do(spec("t", "")).Open()

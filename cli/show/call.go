@@ -200,7 +200,7 @@ func verdict(g *tooldv1.Verdict) string {
 	if g.GetAnswered() {
 		text += ", answered"
 	}
-	if d := g.GetDuration().AsDuration(); d >= time.Millisecond { // less does not matter to a person
+	if d := g.GetDuration().AsDuration(); d >= time.Millisecond { // shorter durations do not matter to a person
 		text += ", after " + Duration(d)
 	}
 	return text

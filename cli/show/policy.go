@@ -31,7 +31,7 @@ func (v View) Policy(p *tooldv1.GetPolicyResponse) string {
 		v.table([]string{"RULE", "ACTION", "HITS", "LAST", "LINE", "LAYER", "FOR"}, 20, rows)
 }
 
-// ruleScope describes the calls that a rule is for.
+// ruleScope describes the calls to which a rule applies.
 func ruleScope(r *tooldv1.PolicyRule) string {
 	parts := []string{strings.Join(r.GetTools(), ", ")}
 	for _, one := range []struct {

@@ -100,7 +100,7 @@ func finished() *tooldv1.Call {
 	return c
 }
 
-// activeRun returns a run that waits and started another, and its thread. Their texts are hostile.
+// activeRun returns the summary of a run that waits and has started another run, and the summary of its thread. Their texts are hostile.
 func activeRun() (*tooldv1.RunSummary, *tooldv1.ThreadSummary) {
 	labels := map[string]string{"env": "prod", "a": "\x1b[31mred"}
 	waits := []*tooldv1.WaitingCall{{CallId: "c-1", SuspensionId: "s-1", Tool: "edit", Action: "approval", Title: "Edit a\nb", CreatedAt: ago(time.Minute)}}

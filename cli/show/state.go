@@ -93,7 +93,8 @@ func (v View) Audit(records []*tooldv1.AuditRecord) string {
 	return v.table([]string{"UTC", "RECORD", "WHAT", "WHO", "OF"}, 19, rows)
 }
 
-// auditText returns what a record says, and who did it. Unknown content is the event alone.
+// auditText returns what a record says, and the subject that acted. For an event that it does not know, the text is only the name of the
+// event.
 func auditText(record []byte) (what, who string) {
 	var e struct {
 		Event, Tool, Verdict, Gate, Action, Status, Error, Operation, Cause string

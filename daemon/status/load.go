@@ -19,7 +19,7 @@ const Interval = 10 * time.Second
 // kept is the number of samples of one hour.
 const kept = int(time.Hour / Interval)
 
-// A Reading has the numbers of a daemon from which a sample is made.
+// A Reading has the numbers of a daemon for one sample.
 type Reading struct {
 	Running, Queued int
 	Suspended       int64 // -1 when unknown
@@ -27,8 +27,8 @@ type Reading struct {
 	DiskFree        int64 // -1 when unknown
 }
 
-// A Load keeps the samples of the latest hour, about 32 KB. The parts of the daemon are not involved in sampling: it reads numbers that they
-// count anyway.
+// A Load keeps the samples of the latest hour, about 32 KB. Sampling costs the other parts of the daemon nothing: it reads numbers that
+// they count anyway.
 type Load struct {
 	mu      sync.Mutex
 	samples [kept]service.LoadSample

@@ -21,7 +21,7 @@ const (
 	slotsBusy       = 10 * time.Minute
 )
 
-// Facts are what Problems judges. They concern the daemon and the namespaces of one principal.
+// Facts are the input of [Problems]. They concern the daemon and the namespaces of one principal.
 type Facts struct {
 	Now time.Time
 
@@ -79,7 +79,7 @@ func ofHooks(f *Facts) (out []service.Problem) {
 func ofSources(f *Facts) (out []service.Problem) {
 	for i := range f.Sources {
 		s := &f.Sources[i]
-		down := s.State == tool.SourceDown || s.State == tool.SourceConnecting && s.Error != "" // It connects again after it was down.
+		down := s.State == tool.SourceDown || s.State == tool.SourceConnecting && s.Error != "" // A source that connects and has an error was down before.
 		p := service.Problem{Subject: s.Name, Since: cmp.Or(s.Unready, s.Since), Detail: s.Error, DetailFor: access.Operator | access.Administrator}
 		switch {
 		case down && strings.HasPrefix(s.Name, "worker:"):
@@ -249,7 +249,8 @@ func ofAudit(f *Facts) (out []service.Problem) {
 	return out
 }
 
-// ExpiresSoon reports whether a token that ends then should be replaced now. A token that was made for a short time only ends as planned.
+// ExpiresSoon reports whether a token with this expiry should be replaced now. It returns false for a token that was created for a short
+// time, because its end is planned.
 func ExpiresSoon(created, expires, now time.Time) bool {
 	return expires.Before(now.Add(tokenSoon)) && (created.IsZero() || expires.Sub(created) > 2*tokenSoon)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestProblems has facts with the codes of their problems. Each problem says what is wrong and what to do.
+// TestProblems checks the codes of the problems that follow from facts. Each problem must say what is wrong and what to do.
 func TestProblems(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	// falling returns samples of an hour in which the free space goes from one value to another.

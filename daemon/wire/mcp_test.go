@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A tool whose new id is taken is left out alone. The other tools of its source are registered.
+// When the new id of a tool is taken, only this tool is left out. The other tools of its source are registered.
 func TestReplaceLeavesOutTakenIDs(t *testing.T) {
 	r := registry.New(registry.Config{})
 	named := func(id string) tool.Tool { return tool.Func(tool.Descriptor{ID: id}, nil) }

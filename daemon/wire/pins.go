@@ -127,7 +127,8 @@ func (p *Pins) applyLocked(r *pinRecord) {
 	}
 }
 
-// Records read for one page of a history, and in one query. No index has the tool of a record.
+// The maximum numbers of records that are read for one page of a history, and by one query. They are bounded because no index covers the
+// tool of a record.
 const (
 	maxPinScan = 2000
 	pinScan    = 250

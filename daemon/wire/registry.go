@@ -55,7 +55,7 @@ func Accept(r *registry.Registry, q *tool.QuarantinedTool, by string) (*tool.Def
 	return &e.Definition, nil
 }
 
-// Refuse answers that a definition in quarantine is not to be trusted. by is the subject of the operator.
+// Refuse records that a definition in quarantine must not be trusted. by is the subject of the operator.
 func Refuse(r *registry.Registry, q *tool.QuarantinedTool, by string) error {
 	return notWaiting(q, r.Refuse(q.Source, q.Waiting.Descriptor.ID, q.Waiting.Digest, by))
 }
@@ -107,7 +107,7 @@ func (t tools) offer(p tool.Principal) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool { return t.hide(p, d) }}
 }
 
-// listed is the offer without the tool that searches for tools. Only exports with a limit contain that tool.
+// listed returns the tools of the namespace without the tool that searches for tools. Only exports with a limit contain that tool.
 func (t tools) listed(p tool.Principal, in func(*tool.Descriptor) bool) registry.Offer {
 	return registry.Offer{Namespace: p.Namespace, Hidden: func(d *tool.Descriptor) bool {
 		return d.ID == tool.SearchID || in != nil && !in(d) || t.hide != nil && t.hide(p, d)

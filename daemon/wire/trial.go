@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A PolicyConfig has the parts that read and try permission rules. All fields are required.
+// A PolicyConfig has the dependencies of [Policy]. All fields are required.
 type PolicyConfig struct {
 	Gate  *permission.Gate
 	Tools *registry.Registry
@@ -25,7 +25,7 @@ type PolicyConfig struct {
 	List func(ctx context.Context, p tool.Principal, q call.Query) (call.Page, error)
 }
 
-// Policy reads and tries permission rules.
+// Policy returns the part of the daemon that reads and tries permission rules.
 func Policy(c PolicyConfig) service.Policy {
 	return &rules{PolicyConfig: c, find: Definitions(c.Tools), declared: Frontend(c.Tools), busy: make(chan struct{}, 1)}
 }
@@ -162,7 +162,7 @@ func (t *trial) judge(ctx context.Context, in *hook.Input, c *call.Call) error {
 	return nil
 }
 
-// shown copies the fields of a call that a trial shows, so that its result can be freed.
+// shown copies the fields of a call that a trial shows, so that the result of the call can be freed.
 func shown(c *call.Call) *call.Call {
 	return &call.Call{ID: c.ID, Tool: c.Tool, Description: tool.Description{Title: c.Description.Title}, Caller: c.Caller, Created: c.Created}
 }

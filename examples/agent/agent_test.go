@@ -50,7 +50,7 @@ func (p *play) perform(t *testing.T) {
 
 	a.says(t, "half of hold agent")
 	a.kill(t)
-	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // a kill while the agent writes leaves this
+	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // An agent that is killed while it writes leaves such a file.
 	a = p.start(t)
 	p.release(t, "agent")
 
@@ -61,11 +61,11 @@ func (p *play) perform(t *testing.T) {
 	if out := a.end(t); out != final+"\n" {
 		t.Errorf("the agent printed %q, want %q", out, final)
 	}
-	if out := p.start(t).end(t); out != final+"\n" { // over a complete history
+	if out := p.start(t).end(t); out != final+"\n" { // The agent starts with a complete history.
 		t.Errorf("started again, the agent printed %q, want %q", out, final)
 	}
 	p.forget(t, 3)
-	if out := p.start(t).end(t); out != final+"\n" { // it sends a turn again that has ended
+	if out := p.start(t).end(t); out != final+"\n" { // The agent sends a turn again that has already ended.
 		t.Errorf("started with the history of an earlier moment, the agent printed %q, want %q", out, final)
 	}
 	p.check(t)
@@ -93,7 +93,7 @@ func (p *play) forget(t *testing.T, response int) {
 	must(t, os.WriteFile(file, text, 0o600))
 }
 
-// check examines what the play left.
+// check checks that each tool ran once and in order, and that the model answered every step.
 func (p *play) check(t *testing.T) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.workspace, "counter"))

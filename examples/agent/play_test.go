@@ -161,7 +161,7 @@ func run(t *testing.T, name string, cmd *exec.Cmd) *process {
 	return p
 }
 
-// patience is far more than a busy machine needs.
+// patience is the time limit of each wait. It is far more than a busy machine needs.
 const patience = 2 * time.Minute
 
 // await waits until a condition holds. It fails when the program ends before.

@@ -57,7 +57,7 @@ const (
 // workspace. A daemon serves it.
 type place struct {
 	dir     string
-	environ []string // of the blocks
+	environ []string // environment of the blocks
 	address string
 	http    string
 	ended   chan error

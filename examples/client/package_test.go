@@ -17,7 +17,7 @@ import (
 type packageStart struct {
 	readme string
 	tool   string
-	output string                          // of the call of the tool
+	output string                          // expected output of the tool call
 	pack   func(t *testing.T, away *place) // writes the package into an empty directory
 	others []string                        // what the other programs print
 }

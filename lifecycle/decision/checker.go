@@ -93,7 +93,7 @@ func (a *Answer) Apply(c *call.Call) {
 	}
 }
 
-// changeLast returns the last round of c for a change. Other records keep the old one.
+// changeLast replaces the rounds of c by a copy and returns the last one for a change. Other records that share the old rounds keep them.
 func changeLast(c *call.Call) *call.Round {
 	c.Rounds = slices.Clone(c.Rounds)
 	return &c.Rounds[len(c.Rounds)-1]

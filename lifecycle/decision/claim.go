@@ -9,7 +9,7 @@ import (
 
 // Bounds of claims.
 const (
-	claimFor  = 5 * time.Minute // when the request does not say
+	claimFor  = 5 * time.Minute // the default
 	claimMin  = 10 * time.Second
 	claimMost = time.Hour
 	maxClaims = 1000 // changes of the claim of one suspension, because each adds an event to the log
@@ -47,13 +47,13 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 		return nil, false, nil
 	case r.Release:
 		claim = nil
-	case r.To != "": // A claim of somebody else begins anew, and may be shorter.
+	case r.To != "": // A claim for another person has a new beginning, and may be shorter.
 	case mine && claim.Until.Sub(held.Until) < claimMin:
 		return held, false, nil
 	case mine:
 		claim.Since = held.Since
 	}
-	if claim != nil && round.Claims >= maxClaims { // A release is always possible: no claim follows it.
+	if claim != nil && round.Claims >= maxClaims { // A release never exceeds the limit, because it leaves no claim.
 		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed %d times, which is the limit; decide without a claim", maxClaims)
 	}
 	return claim, true, nil

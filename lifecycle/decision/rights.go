@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Rights returns what p may do with a suspension of c now. Each right is one of the functions that [Checker.Check] and the rules ask.
+// Rights returns what p may do with a suspension of c now. Each right comes from a function that [Checker.Check] or the rules also use.
 func (k *Checker) Rights(c *call.Call, p tool.Principal, suspensionID string) call.TicketRights {
 	round, err := Find(c, p, suspensionID)
 	var s *call.Suspension
@@ -31,7 +31,7 @@ func (k *Checker) Rights(c *call.Call, p tool.Principal, suspensionID string) ca
 func (k *Checker) mayApprove(c *call.Call, round *call.Round, p tool.Principal) error {
 	s := &round.Suspension
 	switch {
-	case s.ResumeMode == tool.PassDecisionToTool && k.Tool(c) == nil: // There is nothing to check the new arguments with.
+	case s.ResumeMode == tool.PassDecisionToTool && k.Tool(c) == nil: // Without the tool, nothing can check the new arguments.
 		return toolGone(c)
 	case votesNeeded(s) == 1 || !takesNoResult(s):
 		return nil

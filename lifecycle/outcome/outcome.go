@@ -201,7 +201,8 @@ func Answered(executed call.Executed, r *tool.Result) *Terminal {
 	return &Terminal{Status: call.Succeeded, Executed: executed, After: true, Result: r}
 }
 
-// AnsweredInstead is the outcome of a call whose result d contains in the tool's place. The metadata of the result names the people who gave it.
+// AnsweredInstead is the outcome of a call for which the decision d contains a result in the tool's place. The metadata of the result names
+// the people who gave it.
 func AnsweredInstead(d *tool.Decision) *Terminal {
 	var by []string
 	for _, p := range d.Voters() {

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxCounted is the number of calls of a status that are looked at, one by one, for a principal that does not see the whole namespace.
+// maxCounted limits the calls of one status that Count checks one by one. It applies to a principal that does not see the whole namespace.
 const maxCounted = 1000
 
 // Count counts the calls that are not terminal and that List shows to the principal.

@@ -108,10 +108,11 @@ const (
 )
 
 // newest visits the newest call of each run or thread that meets the query, newest first, until visit has returned true q.Limit times or
-// runScan calls were read. of returns the id of the call's run or thread and restricts a query to it. next is the position after which the
+// runScan calls were read. of returns the id of the call's run or thread, and restricts a query to it. next is the position after which the
 // next page begins.
 //
-// No table has the order of the activity, because each new call would have to update it. The calls themselves are in this order.
+// No table stores runs in the order of their activity, because each new call would have to update it. The calls themselves are in this
+// order.
 func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery, base call.Query, of func(*call.Query, *call.Call) string, visit func(*call.Call) (bool, error)) (next int64, err error) {
 	base.Caller = q.Caller
 	if !SeesAll(p) {
@@ -149,7 +150,7 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 				found++
 			}
 			if found == q.Limit {
-				base.Limit = i + 1 // The page that ends with this call names its position.
+				base.Limit = i + 1 // A page that ends with this call returns its position.
 				page, err = r.cfg.Store.Calls(ctx, base)
 				return page.Next, err
 			}
@@ -161,8 +162,8 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 	return base.After, nil
 }
 
-// isNewest reports whether a call is the newest of its run or thread, which one selects. On the first page it is, because the calls come in
-// this order.
+// isNewest reports whether a call is the newest of its run or thread. one selects the calls of that run or thread. On the first page the
+// answer is always true, because calls come newest first.
 func (r *Records) isNewest(ctx context.Context, one call.Query, c *call.Call, after int64) (bool, error) {
 	if after == 0 {
 		return true, nil

@@ -73,10 +73,10 @@ type shownQuestion struct {
 // An inboxList is the position in a list of suspended calls.
 type inboxList struct {
 	query call.Query
-	calls []*call.Call // read, not looked at
+	calls []*call.Call // calls that were read but not yet checked
 	read  int
 	found map[string]bool // ids of the calls that the principal may see
-	last  bool            // the calls are the last ones
+	last  bool            // calls contains the last calls of the list
 }
 
 // WatchInbox streams the questions that a principal may see: all that wait, then [call.Frame.CaughtUp], then what changes. A principal that
@@ -110,7 +110,7 @@ func (w *inboxWatcher) Close() {
 // Next implements [call.Stream].
 func (w *inboxWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for !w.ended {
-		closing := w.s.cfg.Drain.Closing() // Read this before look, so that what changed before the end is shown.
+		closing := w.s.cfg.Drain.Closing() // Read this before look, so that the client still gets everything that changed before the drain.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
@@ -148,8 +148,8 @@ func (w *inboxWatcher) look(ctx context.Context) (f call.Frame, found bool, err 
 	}
 }
 
-// changed returns a call that changed, or begins a list that ok announces with an empty id. The calls to check again come first: a list adds
-// them, so a list that comes before them could begin without end.
+// changed returns a call that changed, or begins a list. ok is true in both cases; for a list, the id is empty. The calls to check again
+// come first: if they came after a new list, which adds such calls, the watcher could begin lists without end.
 func (w *inboxWatcher) changed() (id string, ok bool) {
 	if n := len(w.again); n > 0 {
 		id, w.again = w.again[n-1], w.again[:n-1]

@@ -226,7 +226,7 @@ func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 		r.Cursor = cursor
 		return c.Calls.ResumeTool(ctx, r)
 	}
-	var first *tooldv1.Frame // with events; it confirms the decision
+	var first *tooldv1.Frame // the first frame with events, which confirms the decision
 	for f, err := range frames(ctx, c.patience, "", open) {
 		if err != nil {
 			return nil, err

@@ -111,7 +111,7 @@ func (c *Client) WhoAmI(ctx context.Context, calls ...*tooldv1.Call) (*tooldv1.W
 }
 
 // Claim says that the principal of the client looks at the open question of a call, for d or, when d is 0, for 5 minutes. Claim it again to
-// extend the time. A claim refuses no decision.
+// extend the time. A claim does not prevent other people from deciding.
 func (c *Client) Claim(ctx context.Context, call *tooldv1.Call, d time.Duration) (*tooldv1.Claim, error) {
 	r := &tooldv1.ClaimSuspensionRequest{SuspensionId: call.GetSuspension().GetSuspensionId()}
 	if d != 0 {

@@ -28,7 +28,7 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 			err := follow(ctx, cursor, open, func(f *tooldv1.Frame) bool {
 				heartbeat := f.GetHeartbeat() != nil
 				if heartbeat || f.GetCursor() != "" && f.GetCursor() != cursor {
-					p = pauses{patience: patience} // other frames come again in every stream
+					p = pauses{patience: patience} // other frames are repeated in every stream, so they prove no progress
 				}
 				cursor = cmp.Or(f.GetCursor(), cursor)
 				return heartbeat || f.GetClosing() != nil || yield(f, nil)
@@ -52,7 +52,7 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 // errClosing means that the daemon closed a stream that the client must open again.
 var errClosing = errors.New("the stream is closing")
 
-// follow gives the frames of one stream to read. It returns nil when the stream is complete or read returned false.
+// follow passes the frames of one stream to read. It returns nil when the stream is complete or read returned false.
 func follow[R interface{ GetFrame() *tooldv1.Frame }](
 	ctx context.Context, cursor string, open func(ctx context.Context, cursor string) (stream[R], error), read func(*tooldv1.Frame) bool,
 ) error {
@@ -127,8 +127,8 @@ func again[R any](ctx context.Context, patience patience, request func() (R, err
 	}
 }
 
-// after waits if err is temporary and the pause ends within the patience. It returns any other error. The daemon's RetryInfo comes before the
-// pauses of p.
+// after waits if err is temporary and the pause ends within the patience. It returns any other error. The daemon's RetryInfo takes
+// precedence over the pauses of p.
 func (p *pauses) after(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -155,7 +155,7 @@ func (p *pauses) next() time.Duration {
 	return p.last
 }
 
-// pause waits for d, times a random factor.
+// pause waits for d, times a random factor between least and most.
 func pause(ctx context.Context, d time.Duration, least, most float64) error {
 	timer := time.NewTimer(time.Duration(float64(d) * (least + (most-least)*rand.Float64()))) //nolint:gosec // jitter, so that clients do not all reconnect at once
 	defer timer.Stop()

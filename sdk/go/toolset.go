@@ -118,7 +118,7 @@ func (s *Toolset) Refresh(ctx context.Context) (bool, error) {
 		if last.GetRevision() == first.GetRevision() {
 			return true, s.take(pages)
 		}
-		// The tools changed between two pages.
+		// The tools changed between two pages, so read them again.
 	}
 }
 

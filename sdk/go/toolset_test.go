@@ -86,7 +86,8 @@ func TestToolset(t *testing.T) {
 	}
 }
 
-// busy is a daemon that runs a turn while a client reads the pages of an export. Like toold, it refuses a page token with other includes.
+// busy is a daemon that runs a turn while a client reads the pages of an export. Like toold, it refuses a page token when include has
+// changed.
 type busy struct {
 	changing
 	set    *toold.Toolset

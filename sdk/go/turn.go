@@ -33,8 +33,8 @@ type RunOptions struct {
 type GetOptions struct {
 	Wait         time.Duration // how long to wait for calls without a result
 	Placeholders bool          // answer calls without a result with a marked text; the messages of a later Get replace the whole set
-	// Late has ids of calls that the history answers with placeholders and that must not change. The result then has one user message with the
-	// results of those that have ended, or no message.
+	// Late lists calls whose answers in the history are placeholders and must stay there. The result then has one user message with the
+	// results of those calls that have ended, or no message.
 	Late []string
 }
 

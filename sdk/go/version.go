@@ -42,8 +42,8 @@ func (v *versionCheck) before(ctx context.Context, method string, conn *grpc.Cli
 	return nil
 }
 
-// CheckVersion returns an [*Error] when the server is not toold, or has a version that does not serve this module. Clients and workers check
-// it themselves; a program with a connection of its own can do the same.
+// CheckVersion returns an [*Error] when the server is not toold, or has a version that does not serve this module. Clients and workers
+// check it themselves; a program that makes its own connection can call CheckVersion.
 func CheckVersion(ctx context.Context, conn grpc.ClientConnInterface) error {
 	info, err := tooldv1.NewAdminServiceClient(conn).GetInfo(ctx, &tooldv1.GetInfoRequest{})
 	if status.Code(err) == codes.Unimplemented {

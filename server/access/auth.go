@@ -52,7 +52,7 @@ type Identity struct {
 	granted Roles
 
 	readOnly bool            // may call only methods that change nothing
-	source   string          // names the credential, or the issuer that signed it, in the credentials that it creates
+	source   string          // identifies this credential, or the issuer that signed it, as the parent of credentials that it creates
 	revoked  context.Context //nolint:containedctx // ends when the credential is revoked; nil for a credential that is never revoked
 }
 
@@ -78,7 +78,7 @@ func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
 		if a.peers[peers[i].UID] != nil {
 			return nil, fmt.Errorf("peer with uid %d is configured twice", peers[i].UID)
 		}
-		id.source = id.sourceOf("peer", nil) // without the uid, which another machine may not have
+		id.source = id.sourceOf("peer", nil) // without the uid, which may differ on another machine
 		a.peers[peers[i].UID] = &id
 	}
 	return a, nil

@@ -37,7 +37,7 @@ type External struct {
 	verified map[[sha256.Size]byte]verified // verified tokens by hash
 }
 
-// A verified is the identity of a verified token. It is used until the time again.
+// A verified holds the identity of a verified token. After the time again, the token is verified anew.
 type verified struct {
 	id    *Identity
 	again time.Time

@@ -125,7 +125,7 @@ func TestCertificateRulesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A token counts before the certificate, and without rules a certificate is no credential.
+// A token takes precedence over the certificate, and without rules a certificate is no credential.
 func TestTokenBeforeCertificate(t *testing.T) {
 	a, err := access.NewAuth([]access.Token{configured("default", "vera", time.Time{}, "viewer")}, nil)
 	must(t, err)
@@ -235,8 +235,8 @@ func TestVerifiedTokens(t *testing.T) {
 	})
 }
 
-// TestT137CreatedByIssuer (T137) checks that a token that somebody created with a token of an issuer ends when the rights of the issuer change or
-// the issuer is removed, also when the daemon does not run.
+// TestT137CreatedByIssuer (T137) checks that a token ends when it was created with a token of an issuer, and the rights of the issuer
+// change or the issuer is removed. This also holds while the daemon does not run.
 func TestT137CreatedByIssuer(t *testing.T) {
 	s := newShelf()
 	signed := access.Credential{Authorization: []string{"Bearer corp:alice.x." + strings.Repeat("y", 20)}}

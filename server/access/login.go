@@ -13,7 +13,7 @@ import (
 // SessionTime is how long a session lasts unless [Auth.SetSessionTime] says otherwise or its creator's credential ends earlier.
 const SessionTime = 12 * time.Hour
 
-// SetSessionTime sets how long sessions last that begin later, and reports whether that is a change.
+// SetSessionTime sets how long later sessions last, and reports whether that is a change.
 func (a *Auth) SetSessionTime(d time.Duration) (changed bool) {
 	a.changing.Lock()
 	defer a.changing.Unlock()

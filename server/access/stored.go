@@ -67,7 +67,7 @@ const (
 	maxTokenName = 64
 )
 
-// prefix begins the text of a credential, so that programs which look for leaked secrets find it.
+// prefix returns the beginning of a credential's text, by which programs that look for leaked secrets recognise it.
 func (k Kind) prefix() string { return "toold_" + string(k) + "_" }
 
 // newText returns the text of a new credential with 256 random bits, and its hash.
@@ -103,9 +103,9 @@ func (s *Stored) parse() (*token, error) {
 	return t, nil
 }
 
-// Keep makes the credentials that a store has valid, and keeps later ones there. Call it once, before the first request. It leaves out
-// expired credentials. It removes those whose creator is no longer valid, so that they do not return when their creator does. The error names
-// credentials that cannot be read; all others are valid.
+// Keep makes the stored credentials valid, and keeps later ones in the same store. Call it once, before the first request. It leaves out
+// expired credentials. It removes those whose creator is no longer valid, so that they do not return when their creator does. The error
+// names credentials that cannot be read; all others are valid.
 func (a *Auth) Keep(store Store, stored []Stored) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -138,7 +138,8 @@ type Grant struct {
 	Expires   time.Time // required
 }
 
-// Create creates a token that permits nothing beyond its creator, and returns its text. The token ends with the credential of its creator.
+// Create creates a token that permits nothing that its creator may not do, and returns its text. The token ends with the credential of its
+// creator.
 func (a *Auth) Create(ctx context.Context, by *Identity, g Grant) (text string, _ *Stored, err error) {
 	if err := g.check(); err != nil {
 		return "", nil, err
@@ -284,7 +285,8 @@ func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error)
 	return a.remove(ctx, all, all[i])
 }
 
-// remove removes a credential, first from the store. After a crash in between, the start leaves out those that it created.
+// remove removes a credential, first from the store. After a crash between the two steps, the next start leaves out the credentials that it
+// created.
 func (a *Auth) remove(ctx context.Context, all []*token, t *token) (int, error) {
 	if err := a.store.Remove(ctx, t.stored); err != nil {
 		return 0, err

@@ -464,7 +464,7 @@ func TestOrphansStayAway(t *testing.T) {
 	text, _, err := a.Create(t.Context(), as(t, a, textOf("temp")), grant("operator"))
 	must(t, err)
 	expires := s.temp
-	s.temp = expires.Add(time.Second) // another credential
+	s.temp = expires.Add(time.Second) // counts as another credential
 	start(t, s)
 	s.temp = expires
 	a = start(t, s)

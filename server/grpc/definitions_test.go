@@ -227,7 +227,7 @@ func TestRefuseAndHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryIsOfWhatOneSees checks that a principal gets the history of no tool that it does not see.
+// TestHistoryIsOfWhatOneSees checks that a principal cannot read the history of a tool that it does not see.
 func TestHistoryIsOfWhatOneSees(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

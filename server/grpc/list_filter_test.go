@@ -67,7 +67,7 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// TestListFiltersRefused checks the messages for filters that no call could match by mistake.
+// TestListFiltersRefused checks that filters which can match no call are refused, because the client made a mistake.
 func TestListFiltersRefused(t *testing.T) {
 	w := newWorld(t, options{})
 	for _, req := range []*tooldv1.ListCallsRequest{

@@ -67,7 +67,7 @@ func TestWhoAmI(t *testing.T) {
 			t.Errorf("the response to %s names the call %q", tt.user, ours.GetCallId())
 		}
 		stream, err := w.calls(tt.user).ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
-			DecisionId: "decision-of-" + tt.user + "-1", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: strings.Repeat("0", 64), // Never the digest.
+			DecisionId: "decision-of-" + tt.user + "-1", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: strings.Repeat("0", 64), // This is never the right digest, so an accepted decision changes nothing.
 		}})
 		must(t, err)
 		_, err = stream.Recv()

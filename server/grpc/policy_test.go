@@ -28,8 +28,8 @@ modes:
       - {name: all, action: ask, tools: ["*"], callers: ["a*"], tiers: [OBSERVE]}
 `
 
-// TestPolicy checks which rules each principal sees, with their hits in its own namespace. A mutation that counts no hits, counts for all
-// namespaces, or shows the rules of another namespace fails it.
+// TestPolicy checks which rules each principal sees, with their hits in its own namespace. It fails when hits are not counted, when they
+// count for all namespaces, or when a principal sees the rules of another namespace.
 func TestPolicy(t *testing.T) {
 	w := newWorld(t, options{})
 	w.swapRules(twoNamespaces)
@@ -38,7 +38,7 @@ func TestPolicy(t *testing.T) {
 	}
 	w.do("mallory", "echo", `{"text":"y"}`)
 	w.do("alice", "transfer", `{"text":"x"}`)
-	w.do("alice", "secret", `{}`) // hidden: the rule is not asked
+	w.do("alice", "secret", `{}`) // the tool is hidden, so the rule is not asked
 	got, err := w.calls("vera").GetPolicy(within(t), &tooldv1.GetPolicyRequest{})
 	must(t, err)
 	want := []string{

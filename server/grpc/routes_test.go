@@ -26,7 +26,7 @@ func mayUse() map[string][]string {
 		"get /metrics":                          {"admin"},
 		"get /healthz":                          anyone, "get /readyz": anyone, "get /openapi.json": anyone,
 		"get /login": anyone, "get /login/{file}": anyone, "post /login": anyone, "post /logout": anyone,
-		// The parts of server/mcp have tests of their own.
+		// Tests of server/mcp check these routes.
 		"post /mcp": nil, "get /.well-known/oauth-protected-resource": nil, "get /.well-known/oauth-protected-resource/mcp": nil,
 	}
 }

@@ -137,8 +137,8 @@ func TestGetRunDetails(t *testing.T) {
 	}
 }
 
-// TestPermissionModeChoices checks the modes that a principal may choose: a caller those that restrict, an approver more, a viewer none.
-// Who may not leave the current mode may choose none.
+// TestPermissionModeChoices checks the modes that a principal may choose. A caller may choose modes that restrict, an approver may choose
+// more, and a viewer none. A principal that may not leave the current mode may choose none.
 func TestPermissionModeChoices(t *testing.T) {
 	w, _, _ := runsWorld(t)
 	modes := func(user string) string {

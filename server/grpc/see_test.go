@@ -479,7 +479,7 @@ func (s *seen) others(t *testing.T) {
 	}
 }
 
-// judges reports whether the principal sees the tool in quarantine, where GetTool does not find it.
+// judges reports whether the principal sees the tool in the list of quarantined tools. GetTool does not find such a tool.
 func (s *seen) judges(t *testing.T, id string) bool {
 	t.Helper()
 	list, err := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{Tool: id})

@@ -102,8 +102,8 @@ func (s *Server) questions(ctx context.Context, thread string) (map[string]*tool
 	return open, nil
 }
 
-// resume reads one answer. A question with a schema takes the payload as its result, any other {approved, reason}. When the question is no longer
-// open, the payload shows which form it is, so that an answer that is sent again has the same content.
+// resume reads one answer. For a question with a schema, the payload is the result. For any other question, the payload is {approved,
+// reason}. When the question is no longer open, the form of the payload decides, so that a repeated answer has the same content.
 func resume(v any, open map[string]*tooldv1.Suspension, field string) (reply, error) {
 	entry, _ := v.(map[string]any)
 	id, _ := entry["interruptId"].(string)

@@ -15,7 +15,7 @@ import (
 )
 
 // artifact sends the output of a call as a file. Its content may come from a hostile tool, so no browser shows it as a page of this origin:
-// it is an attachment of no known type, and its own policy allows no script.
+// it is an attachment without a known type, and its Content-Security-Policy allows no script.
 func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
 	a := &artifactReader{ctx: r.Context(), service: s.cfg.Service, call: r.PathValue("call"), name: r.PathValue("name")}
 	if err := a.fill(); err != nil {
@@ -41,7 +41,7 @@ type artifactReader struct {
 
 	size int64 // when the first part was read
 	at   int64
-	part []byte // what was read at the position at
+	part []byte // the bytes that were read at the position at
 }
 
 // fill reads the part at the position.

@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// protect refuses what only a browser does for the page of another site. Programs send neither Origin nor Sec-Fetch-Site.
+// protect refuses requests that a browser sends for a page of another site. Programs send neither Origin nor Sec-Fetch-Site.
 func (s *Server) protect(next http.Handler) http.Handler {
 	if len(s.cfg.Origins) > 0 {
 		next = cors.New(cors.Options{

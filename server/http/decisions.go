@@ -81,7 +81,7 @@ func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(ctx
 	_ = json.NewEncoder(w).Encode(res) // a write fails only when the client is gone
 }
 
-// jsonBody parses the body of a request strictly: no other reader sees other values in it.
+// jsonBody parses the body of a request strictly, so that no other parser reads different values from it.
 func jsonBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != "application/json" {
 		return nil, invalid("content-type", "want application/json")
@@ -176,7 +176,8 @@ func (s *Server) decide(ctx context.Context, a reply) decided {
 	return out
 }
 
-// decisionID derives the id of a decision, so that a request that is sent again decides nothing anew. Each person has a vote of their own.
+// decisionID derives the id of a decision, so that a repeated request decides nothing anew. The id includes the subject, because each
+// person has one vote.
 func decisionID(subject string, a reply) string {
 	text, _ := json.Marshal([]any{"toold.frontend.decision.v1", a.suspension, subject, a.approved, a.reason, a.result, a.digest})
 	sum := sha256.Sum256(text)

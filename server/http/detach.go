@@ -11,15 +11,15 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A detached response has left net/http. The request, buffers and goroutines of net/http would take another 20 KB.
+// A detached response has left net/http. If it stayed, the request, buffers and goroutines of net/http would take another 20 KB.
 type detached struct {
 	server *Server
 	conn   net.Conn
 	header http.Header // of the response
 }
 
-// detach takes the connection of a request over from net/http, which is possible for HTTP/1.1 only. It then calls serve in a goroutine of its
-// own. The context of serve has the credential of the request, and ends with the connection or with the server.
+// detach takes the connection of a request over from net/http, which is possible for HTTP/1.1 only. It then calls serve in a new goroutine.
+// The context of serve has the credential of the request, and ends with the connection or with the server.
 func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(context.Context, responder)) bool {
 	s.leaving.Lock()
 	defer s.leaving.Unlock()
@@ -85,10 +85,10 @@ func (d *detached) fail(err error) {
 // endStreams waits for the streams that have left net/http until ctx is done, and ends the others.
 func (s *Server) endStreams(ctx context.Context) {
 	s.leaving.Lock()
-	s.ending = true // streams must not begin while Wait returns
+	s.ending = true // no stream may begin while Wait returns
 	s.leaving.Unlock()
 	ended := make(chan struct{})
-	go func() { // returns after cut
+	go func() { // returns after cut at the latest
 		s.streams.Wait()
 		close(ended)
 	}()

@@ -35,7 +35,7 @@ func toConnect(err error) *connect.Error {
 	return e
 }
 
-// inJSON gives the errors of routing the form of all others.
+// inJSON gives routing errors the same form as all other errors.
 func inJSON(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -51,7 +51,7 @@ func inJSON(mux *http.ServeMux) http.Handler {
 			w.Header().Set("Allow", plain.header.Get("Allow"))
 		}
 		w.Header().Set("Content-Type", e.header.Get("Content-Type"))
-		w.WriteHeader(e.status)   // never the redirect of a path with dots
+		w.WriteHeader(e.status)   // not the redirect that mux would send for a path with dots
 		_, _ = w.Write(e.Bytes()) // a write fails only when the client is gone
 	})
 }

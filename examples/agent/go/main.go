@@ -56,7 +56,7 @@ func show(e *tooldv1.CallEvent) {
 	}
 }
 
-// A line has a message of the history. Lines with a turn id have a response of the model.
+// A line contains one message of the history. A line with a turn id contains a response of the model.
 type line struct {
 	TurnID     string          `json:"turn_id,omitempty"`
 	StopReason string          `json:"stop_reason,omitempty"`

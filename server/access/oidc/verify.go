@@ -186,7 +186,7 @@ func notAdmitted(format string, args ...any) error {
 }
 
 // groups returns the groups of a token that the issuer's configuration names, each once. Tickets and roles ignore all other groups, because
-// the issuer may name groups as another issuer does.
+// two issuers may use the same name for different groups.
 func (i *issuer) groups(c claims) (groups []string) {
 	if len(i.Groups) == 0 {
 		return nil

@@ -343,7 +343,8 @@ func TestKeysFromAFile(t *testing.T) {
 	}
 }
 
-// TestDiscoveryDocumentOfAnotherIssuer refuses keys of an issuer that names itself differently, or whose keys are elsewhere without TLS.
+// TestDiscoveryDocumentOfAnotherIssuer checks that keys are refused when the discovery document names another issuer, or a URL of another
+// machine without TLS.
 func TestDiscoveryDocumentOfAnotherIssuer(t *testing.T) {
 	i := newIssuer(t)
 	for _, document := range []map[string]string{

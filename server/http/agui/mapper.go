@@ -68,7 +68,8 @@ type view struct {
 	out         []Event
 }
 
-// An activity is what the view knows of an activity message. Its content must be an object: other content is the member value of one.
+// An activity is the state of an activity message. The protocol requires an object as its content, so the view wraps other content into an
+// object with the member value.
 type activity struct {
 	kind    string
 	wrapped bool
