@@ -117,7 +117,7 @@ func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 		},
 	}
 	if out.Block != "" && c.Run.ID != "" {
-		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.Block, CallID: c.ID, Changed: now}
+		s.run = &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunBlocked, Reason: out.Block, CallID: c.ID}
 	}
 	return s
 }

@@ -26,8 +26,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if owner != p.Subject && !p.HasRole("operator") {
 		return nil, call.Refuse(call.PermissionDenied, "NOT_YOUR_RUN", "only its caller or an operator may end run %q", id)
 	}
-	now := time.Now()
-	r := call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: now}
+	r := call.CancelRequest{By: p, Reason: or(reason, "the run ended"), Cause: "RUN_ENDED", Time: time.Now()}
 	if supersededBy != "" {
 		r.Reason = reason
 	}
@@ -42,7 +41,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, refusal.OfCall(err, id)
 	}
-	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: call.RunEnded, Reason: reason, Changed: now}
+	ended := store.Run{Namespace: p.Namespace, ID: id, Owner: owner, State: call.RunEnded, Reason: reason}
 	if err := e.store.EndRun(ctx, ended); err != nil {
 		return ids, e.refused(err, id)
 	}

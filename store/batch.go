@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 )
@@ -17,7 +16,7 @@ type Batches interface {
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	// OpenBatches calls visit with each batch that has not ended, in all namespaces. For a corrupt row it passes the key and an error.
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error
-	// EndBatch durably marks a batch as ended. If it has already ended, its first end time stays. While a batch is open, its calls are not
+	// EndBatch durably marks a batch as ended now. If it has already ended, its first end time stays. While a batch is open, its calls are not
 	// trimmed. The batch itself is trimmed after its calls.
-	EndBatch(ctx context.Context, key call.Key, at time.Time) error
+	EndBatch(ctx context.Context, key call.Key) error
 }

@@ -156,8 +156,8 @@ type Run struct {
 	Owner     string // Subject of the caller that began the run. It is stored here because the calls of the run may have been removed.
 	State     call.RunState
 	Reason    string
-	CallID    string // the call that blocked the run
-	Changed   time.Time
+	CallID    string    // the call that blocked the run
+	Changed   time.Time // when the state was stored; set by the store
 }
 
 // A Shredding names the purged calls, runs and threads of one namespace.
@@ -265,7 +265,7 @@ type Store interface {
 
 	// Trim removes old data:
 	//
-	//   - At most limit terminal calls that ended before callsBefore become tombstones.
+	//   - At most limit terminal calls whose end was stored before callsBefore become tombstones.
 	//   - Tombstones older than tombstonesBefore are removed.
 	//   - RUN documents are removed when their run has no event since documentsBefore.
 	//   - All documents of a run or thread are removed with its last call.

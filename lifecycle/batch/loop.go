@@ -133,7 +133,7 @@ func (b *loop) end() {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := b.s.cfg.End(ctx, b.key.Namespace, b.key.ID)
 		if err == nil {
-			err = b.s.cfg.Store.EndBatch(ctx, b.key, b.s.cfg.Store.Now()) // This comes last, so that after a crash everything before it is repeated.
+			err = b.s.cfg.Store.EndBatch(ctx, b.key) // This comes last, so that after a crash everything before it is repeated.
 		}
 		if b.ended = err == nil; b.ended {
 			return

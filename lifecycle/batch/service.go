@@ -6,7 +6,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -37,8 +36,7 @@ type Config struct {
 type Journal interface {
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error
-	EndBatch(ctx context.Context, key call.Key, at time.Time) error
-	Now() time.Time
+	EndBatch(ctx context.Context, key call.Key) error
 }
 
 // A Service holds the active batches in memory. It may be used concurrently.

@@ -265,7 +265,7 @@ func (o *Owners) Reopen(c *call.Call) *store.Run {
 	}
 	known.ended = false
 	o.of[b] = known
-	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen, Changed: c.Created}
+	return &store.Run{Namespace: c.Namespace, ID: c.Run.ID, Owner: c.Caller.Subject, State: call.RunOpen}
 }
 
 // Unopened reverts Reopen when the call was not stored. It does nothing when r is nil.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -68,14 +67,14 @@ func (w *Writer) hasBatch(ctx context.Context, key call.Key) error {
 }
 
 // EndBatch marks a batch as ended.
-func (w *Writer) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
+func (w *Writer) EndBatch(ctx context.Context, key call.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return w.Do(Op{Run: func(ctx context.Context, _ *Plan) error {
+	return w.Do(Op{Run: func(ctx context.Context, p *Plan) error {
 		if err := w.hasBatch(ctx, key); err != nil {
 			return err
 		}
-		return w.exec(ctx, "UPDATE batches SET ended = $1 WHERE namespace = $2 AND batch_id = $3 AND ended IS NULL", rows.Nanos(at), key.Namespace, key.ID)
+		return w.exec(ctx, "UPDATE batches SET ended = $1 WHERE namespace = $2 AND batch_id = $3 AND ended IS NULL", rows.Nanos(p.Now), key.Namespace, key.ID)
 	}})
 }

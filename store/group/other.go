@@ -79,6 +79,7 @@ func (w *Writer) removeAction(ctx context.Context, namespace, id string) error {
 // EndRun stores the state of a run and removes its documents and policies.
 func (w *Writer) EndRun(_ context.Context, r store.Run) error {
 	return w.Do(Op{Run: func(ctx context.Context, p *Plan) error {
+		r.Changed = p.Now
 		p.Runs = append(p.Runs, r)
 		for _, table := range []string{"documents", "policies"} {
 			if err := w.exec(ctx, "DELETE FROM "+table+" WHERE namespace = $1 AND scope = $2 AND scope_id = $3", r.Namespace, string(tool.RunScope), r.ID); err != nil {

@@ -224,6 +224,7 @@ func (p *Plan) change(o *Op) error {
 		p.Decisions[answer.Name] = true
 	}
 	if c.Run != nil {
+		c.Run.Changed = p.Now
 		p.Runs = append(p.Runs, *c.Run)
 	}
 	p.Policies = append(p.Policies, c.Policies...)
@@ -348,14 +349,11 @@ func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err erro
 	return nil
 }
 
-// EndOf returns when a call ended, or the zero time when it has not ended. If the record of an ended call has no end time, EndOf returns
-// now.
+// EndOf returns the end time of a call whose status is stored now, or the zero time when the call has not ended. It is not the end in the
+// record, which is a time of the machine's clock.
 func EndOf(c *call.Call, now time.Time) time.Time {
-	switch {
-	case !c.Status.Terminal():
-		return time.Time{}
-	case c.Ended.IsZero():
+	if c.Status.Terminal() {
 		return now
 	}
-	return c.Ended
+	return time.Time{}
 }

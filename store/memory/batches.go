@@ -111,12 +111,12 @@ func (s *Store) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batc
 }
 
 // EndBatch marks a batch as ended.
-func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error {
+func (s *Store) EndBatch(ctx context.Context, key call.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	missing := error(nil)
-	err := s.write(func(st *state, _ time.Time) *effect {
+	err := s.write(func(st *state, now time.Time) *effect {
 		b, ok := st.batches[key]
 		switch {
 		case !ok:
@@ -124,7 +124,7 @@ func (s *Store) EndBatch(ctx context.Context, key call.Key, at time.Time) error 
 		case !b.trimmed.IsZero():
 			missing = store.ErrTrimmed
 		case b.ended.IsZero():
-			b.ended = at
+			b.ended = now
 			return &effect{batch: &b}
 		}
 		return &effect{}

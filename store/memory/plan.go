@@ -29,6 +29,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 		e.decision = &d
 	}
 	if c.Run != nil {
+		c.Run.Changed = now
 		r := *c.Run
 		e.run = &r
 	}

@@ -147,7 +147,8 @@ func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time
 
 // EndRun stores the state of a run and removes its documents and policies.
 func (s *Store) EndRun(_ context.Context, r store.Run) error {
-	return s.write(func(st *state, _ time.Time) *effect {
+	return s.write(func(st *state, now time.Time) *effect {
+		r.Changed = now
 		e := &effect{run: &r}
 		for _, p := range st.policies {
 			if p.Namespace == r.Namespace && p.Scope == tool.RunScope && p.ScopeID == r.ID {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/store/group"
 )
 
 // A row is a stored call: its encoded forms and the fields that queries select by. A row is immutable. A change makes a new row, which
@@ -216,12 +217,9 @@ func newRow(old *row, c *call.Call, record []byte, position int64, now time.Time
 	r := &row{key: c.Key(), record: record, digest: c.RequestDigest, position: position, updated: now,
 		Standing: store.Standing{Status: c.Status, Revision: c.Revision, LastSequence: c.LastSequence},
 		run:      c.Run.ID, thread: c.Run.Thread, parent: c.Run.ParentCall, batch: c.BatchID, tool: c.Tool, caller: c.Caller.Subject,
-		created: c.Created, ended: c.Ended}
+		created: c.Created, ended: group.EndOf(c, now)}
 	if old != nil {
 		r.position, r.chunks = old.position, old.chunks
-	}
-	if r.Status.Terminal() && r.ended.IsZero() {
-		r.ended = now
 	}
 	if open := c.Open(); open != nil {
 		r.suspension, r.action, r.expires = open.ID, open.Action, open.ExpiresAt

@@ -47,7 +47,7 @@ const updateCall = "UPDATE calls SET status = ?, revision = ?, last_sequence = ?
 
 func (w *writer) addCall(r *group.Row, now time.Time) error {
 	w.s.ids.add(ofCall(r.Call.Key()))
-	if packs(r, now) {
+	if packs(r) {
 		return w.addToPack(r, now)
 	}
 	return w.insertCall(r, now)
@@ -67,9 +67,8 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindInt64(6, r.Sequence)
 	st.BindInt64(7, rows.Nanos(c.Created))
 	st.BindInt64(8, rows.Nanos(now))
-	if ended := group.EndOf(c, now); now.Sub(ended).Abs() > time.Minute {
-		bindTime(st, 9, ended) // Otherwise leave ended NULL: the column updated has the same time, and the row needs no entry in the index of ended.
-	}
+	// The column ended stays NULL, also for a call that has ended: the column updated has the same time, and the row needs no entry in the
+	// index of ended.
 	st.BindInt64(10, w.s.Identity().Epoch)
 	st.BindText(11, c.Tool)
 	st.BindText(12, c.Caller.Subject)

@@ -25,10 +25,10 @@ const (
 
 // packs reports whether a new call may go into a pack. This is so for most calls: those that would be in no index of the table calls,
 // except the index of ids.
-func packs(r *group.Row, now time.Time) bool {
+func packs(r *group.Row) bool {
 	o, c := r.Created, r.Call
 	return c == o.Change.Call && c.Status == call.Succeeded && r.Last > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&
-		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00") && now.Sub(group.EndOf(c, now)).Abs() <= time.Minute && o.Size() <= packBytes
+		utf8.ValidString(c.ID) && !strings.Contains(c.ID, "\x00") && o.Size() <= packBytes
 }
 
 // A packBuilder collects the calls of the next pack.

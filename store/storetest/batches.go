@@ -73,12 +73,11 @@ func testBatches(t *testing.T, f *fixture) {
 	if got := len(f.openBatches()); got != 2 {
 		t.Errorf("%d batches are open, want 2", got)
 	}
-	ended := start.Add(time.Minute)
 	for range 2 { // The first end time stays.
-		if err := f.EndBatch(t.Context(), ns("b1"), ended); err != nil {
+		f.clock.move(time.Minute)
+		if err := f.EndBatch(t.Context(), ns("b1")); err != nil {
 			t.Fatal(err)
 		}
-		ended = ended.Add(time.Hour)
 	}
 	f.reopen()
 	if got := fmt.Sprint(f.openBatches()); got != "[b2]" {
@@ -87,7 +86,7 @@ func testBatches(t *testing.T, f *fixture) {
 	if got, err := f.Batch(t.Context(), ns("b1")); err != nil || !got.Ended.Equal(start.Add(time.Minute)) {
 		t.Errorf("ended %+v, %v", got, err)
 	}
-	if err := f.EndBatch(t.Context(), ns("none"), ended); !errors.Is(err, store.ErrNotFound) {
+	if err := f.EndBatch(t.Context(), ns("none")); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("end of an unknown batch = %v, want ErrNotFound", err)
 	}
 }
@@ -174,7 +173,7 @@ func testBatchTrim(t *testing.T, f *fixture) {
 	if n := trim(); n != 0 {
 		t.Errorf("%d calls of an open batch were trimmed", n)
 	}
-	if err := f.EndBatch(t.Context(), b.Key(), f.clock.Now()); err != nil {
+	if err := f.EndBatch(t.Context(), b.Key()); err != nil {
 		t.Fatal(err)
 	}
 	if n := trim(); n != 2 {

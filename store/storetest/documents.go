@@ -198,12 +198,12 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 // blocked runs, and runs with calls.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {
-		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: call.RunEnded, Changed: f.Now()}); err != nil {
+		if err := f.EndRun(t.Context(), store.Run{Namespace: "ns", ID: fmt.Sprintf("r%03d", i), State: call.RunEnded}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	f.create("c", func(c *call.Call) { c.Run.ID = "r300" })
-	blocked := store.Run{Namespace: "ns", ID: "r301", State: call.RunBlocked, Changed: f.Now()}
+	blocked := store.Run{Namespace: "ns", ID: "r301", State: call.RunBlocked}
 	change := &store.Change{Key: ns("c"), Run: &blocked}
 	for i := range 600 {
 		d := set("a", "1")

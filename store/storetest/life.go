@@ -99,8 +99,9 @@ func testTrimThreads(t *testing.T, f *fixture) {
 	}
 }
 
-// testTrimPacked checks calls that were created in their final state. They are trimmed like all others, each when its own end is old
-// enough. Calls stay when they are too young, unfinished, or in a thread with an open suspension. The test uses small pages and restarts.
+// testTrimPacked checks calls that were created in their final state. They are trimmed like all others, each when it was stored long
+// enough ago. Calls stay when they are too young, unfinished, or in a thread with an open suspension. The test uses small pages and
+// restarts.
 func testTrimPacked(t *testing.T, f *fixture) {
 	packed := func(id, thread string, ended time.Time) {
 		f.create(id, func(c *call.Call) {
@@ -118,8 +119,8 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
 		f.clock.move(time.Minute)
 	}
-	packed("late", "", start.Add(time.Hour))       // This call ends after all other calls.
-	packed("early", "", start.Add(-100*time.Hour)) // This call was written long after its end.
+	packed("late", "", start.Add(100*time.Hour)) // The end in a record is a time of another clock, and does not count.
+	packed("early", "", start.Add(-100*time.Hour))
 	trim := func(before time.Time, limit int) (gone []string) {
 		t.Helper()
 		for {
@@ -136,7 +137,7 @@ func testTrimPacked(t *testing.T, f *fixture) {
 			}
 		}
 	}
-	if got := trim(start, 2); !same(got, []string{"early"}) {
+	if got := trim(start, 2); len(got) > 0 {
 		t.Errorf("Trim before the start = %v", got)
 	}
 	if got := trim(start.Add(2*time.Minute), 2); !same(got, []string{"f0", "f1", "s0", "s1"}) {
@@ -145,11 +146,11 @@ func testTrimPacked(t *testing.T, f *fixture) {
 	f.reopen()
 	packed("next", "waits", time.Time{})
 	f.clock.move(2 * time.Hour)
-	if got := trim(start.Add(2*time.Hour), 3); !same(got, []string{"f2", "f3", "f4", "late", "s2", "s3", "s4"}) {
+	if got := trim(start.Add(2*time.Hour), 3); !same(got, []string{"early", "f2", "f3", "f4", "late", "s2", "s3", "s4"}) {
 		t.Errorf("Trim of the rest = %v", got)
 	}
 	f.step(waiting, call.Cancelled)
-	if got := trim(start.Add(2*time.Hour), 100); !same(got, []string{"next", "w0", "w1", "w2", "w3", "w4", "waiting"}) {
+	if got := trim(start.Add(3*time.Hour), 100); !same(got, []string{"next", "w0", "w1", "w2", "w3", "w4", "waiting"}) {
 		t.Errorf("Trim after the suspension = %v", got)
 	}
 	if got := f.all(call.Query{Namespace: "ns"}); !same(got, []string{"new"}) {

@@ -261,11 +261,11 @@ func testRuns(t *testing.T, f *fixture) {
 	if _, err := f.Run(t.Context(), "ns", "r1"); err != store.ErrNotFound {
 		t.Errorf("Run that was never closed = %v, want ErrNotFound", err)
 	}
-	blocked := store.Run{Namespace: "ns", ID: "r1", State: call.RunBlocked, Reason: "policy", CallID: "a", Changed: start}
+	blocked := store.Run{Namespace: "ns", ID: "r1", State: call.RunBlocked, Reason: "policy", CallID: "a"}
 	change := step(a, call.Failed)
 	change.Run = &blocked
 	f.commit(change)
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunEnded, Changed: start}})
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunEnded}})
 	f.reopen()
 	blocked.Owner = "alice"
 	f.commit(&store.Change{Key: ns("c"), Run: &blocked})
@@ -275,8 +275,8 @@ func testRuns(t *testing.T, f *fixture) {
 	if got := f.blockedRuns(); got != "[r1 alice]" {
 		t.Errorf("BlockedRuns = %s", got)
 	}
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunOpen, Changed: start}})
-	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r1", State: call.RunOpen, Changed: start}})
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r2", State: call.RunOpen}})
+	f.commit(&store.Change{Key: ns("c"), Run: &store.Run{Namespace: "ns", ID: "r1", State: call.RunOpen}})
 	if r, err := f.Run(t.Context(), "ns", "r1"); err != nil || r.State != call.RunBlocked {
 		t.Errorf("blocked run that a late call opens = %+v, %v", r, err)
 	}
@@ -291,7 +291,7 @@ func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)
 	change := step(c, call.Failed)
-	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunBlocked, CallID: "a", Changed: start}
+	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunBlocked, CallID: "a"}
 	change.Run = &blocked
 	f.commit(change)
 	if gone := f.commitTrim(start.Add(time.Hour)); !same(gone, []string{"a"}) {
@@ -301,10 +301,11 @@ func testEndRun(t *testing.T, f *fixture) {
 	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != blocked {
 		t.Fatalf("Run = %+v, %v, want %+v", r, err, blocked)
 	}
-	ended := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunEnded, Changed: start}
+	ended := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunEnded}
 	if err := f.EndRun(t.Context(), ended); err != nil {
 		t.Fatal(err)
 	}
+	ended.Changed = f.clock.Now()
 	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != ended {
 		t.Fatalf("Run = %+v, %v, want %+v", r, err, ended)
 	}
@@ -318,7 +319,7 @@ func testEndRun(t *testing.T, f *fixture) {
 	for _, tt := range []struct {
 		tombstones time.Time
 		kept       bool
-	}{{start, true}, {start.Add(time.Hour), false}} {
+	}{{f.clock.Now(), true}, {f.clock.Now().Add(time.Second), false}} {
 		if _, err := f.Trim(t.Context(), start, tt.tombstones, start, 10); err != nil {
 			t.Fatal(err)
 		}
