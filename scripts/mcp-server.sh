@@ -31,5 +31,15 @@ suite() {
 }
 suite 2026-07-28
 suite 2025-11-25
+
+# scenario <name> runs a scenario that is not among the requirements. It fails if a check fails or could not be made.
+scenario() {
+	bin/mcp-rig bin/toold conformance server --url '{open_url}' --scenario "$1" -o "$out/results" >"$out/log" 2>&1 || true
+	grep -E '^Passed: ([0-9]+)/\1, 0 failed, 0 warnings' "$out/log" | sed "s/^/MCP conformance of the server, $1: /" && return
+	failed=1
+	tail -50 "$out/log"
+}
+scenario http-header-validation
+scenario http-custom-header-server-validation
 bin/mcp-rig bin/toold node --test --test-timeout=120000 $folder/*.test.mjs || failed=1
 exit $failed

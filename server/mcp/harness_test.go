@@ -226,6 +226,9 @@ func (w *world) testTools() []tool.Tool {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
 	}
+	route := d("route", reading)
+	route.Parameters = json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},` +
+		`"to":{"type":"object","properties":{"zone":{"type":"integer","x-mcp-header":"Zone"}}},"fast":{"type":"boolean","x-mcp-header":"Fast"},"list":{"type":"array","x-mcp-header":"List"}}}`)
 	job, look, errand := d("job", tool.Effects{}), d("look", reading), d("errand", tool.Effects{})
 	job.Metadata, look.Metadata, errand.Metadata = map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "always"}, map[string]string{"mcp.task": "required"}
 	return []tool.Tool{
@@ -245,7 +248,7 @@ func (w *world) testTools() []tool.Tool {
 		}),
 		tool.Func(d("hold", tool.Effects{}), hold),
 		tool.Func(d("mixed", reading), mixed),
-		tool.Func(job, hold), tool.Func(look, hold), tool.Func(errand, nothing),
+		tool.Func(job, hold), tool.Func(look, hold), tool.Func(errand, nothing), tool.Func(route, nothing),
 		tool.Func(d("book", tool.Effects{}), w.book), tool.Func(d("visit", tool.Effects{}), w.book),
 		tool.Func(d("secret", tool.Effects{}), nothing), tool.Func(d("launch", tool.Effects{}), nothing),
 		tool.Func(d("transfer", tool.Effects{}), nothing), tool.Func(d("deploy", tool.Effects{}), nothing),

@@ -106,9 +106,9 @@ func (s *Server) Close() {
 // the context of the request.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
-	stateless := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
+	stateless := s.withHeaders(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
-	})
+	}))
 	sessions := mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
 		SessionTimeout: sessionIdle, MaxRequestBodyBytes: maxBody, DisableLocalhostProtection: true,
 	})
@@ -135,16 +135,21 @@ func (s *Server) Handler() http.Handler {
 // isLargeBatch reports whether a request has too many messages. Protocol version 2025-03-26 permits several in one request. The server handles
 // them at the same time, so a small request could otherwise take much memory.
 func isLargeBatch(w http.ResponseWriter, r *http.Request) bool {
-	body := bufio.NewReader(http.MaxBytesReader(w, r.Body, maxBody))
+	body := bufio.NewReader(r.Body)
 	start, _ := body.Peek(1)
+	r.Body = io.NopCloser(body)
 	if len(start) == 0 || start[0] == '{' {
-		r.Body = io.NopCloser(body)
 		return false
 	}
-	text, err := io.ReadAll(body)
-	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), failing{err}))
 	var batch []json.RawMessage
-	return json.Unmarshal(text, &batch) == nil && len(batch) > maxBatch
+	return json.Unmarshal(readBody(w, r), &batch) == nil && len(batch) > maxBatch
+}
+
+// readBody returns the body of a request, or what can be read of it. The body can be read again, with the same error.
+func readBody(w http.ResponseWriter, r *http.Request) []byte {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), failing{err}))
+	return text
 }
 
 // failing is a reader that returns an error, or the end.
@@ -237,9 +242,9 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 			}
 			return r, err
 		case *mcp.ServerRequest[*taskParams]:
-			return s.task(ctx, method, clientOf(req), req.Params.id(), req, next)
+			return s.task(ctx, method, clientOf(req), req, next)
 		case *mcp.ServerRequest[*taskAnswers]:
-			return s.task(ctx, method, clientOf(req), req.Params.id(), req, next)
+			return s.task(ctx, method, clientOf(req), req, next)
 		}
 		return next(ctx, method, req)
 	}

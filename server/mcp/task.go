@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -70,24 +69,10 @@ type taskParams struct {
 	ID string `json:"taskId"`
 }
 
-func (p *taskParams) id() string {
-	if p == nil {
-		return ""
-	}
-	return p.ID
-}
-
 // taskAnswers are the parameters of tasks/update.
 type taskAnswers struct {
 	taskParams
 	Responses map[string]json.RawMessage `json:"inputResponses"`
-}
-
-func (p *taskAnswers) id() string {
-	if p == nil {
-		return ""
-	}
-	return p.ID
 }
 
 // addTasks adds the methods of the tasks extension, which the SDK does not have.
@@ -99,28 +84,13 @@ func (s *Server) addTasks() error {
 	)
 }
 
-// task passes a request of the extension to its method, if it is admitted.
-func (s *Server) task(ctx context.Context, method string, c *client, id string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
-	if err := admitTask(c, id, req.GetExtra()); err != nil {
-		return nil, err
+// task passes a request of the extension to its method, if the client has declared the extension in this request.
+func (s *Server) task(ctx context.Context, method string, c *client, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+	if !c.tasks {
+		return nil, missingTasks("this method")
 	}
 	r, err := next(ctx, method, req)
 	return result(r, err)
-}
-
-// admitTask checks what all methods of the extension require: that the client has declared it in this request, and that the header which
-// routes the request names the same task as the body.
-func admitTask(c *client, id string, extra *mcp.RequestExtra) error {
-	if !c.tasks {
-		return missingTasks("this method")
-	}
-	if extra == nil || extra.Header == nil || c.hasState {
-		return nil
-	}
-	if name := extra.Header.Get("Mcp-Name"); name != id {
-		return &jsonrpc.Error{Code: mcp.CodeHeaderMismatch, Message: fmt.Sprintf("the header Mcp-Name is %q; want the taskId of the request", clean(name))}
-	}
-	return nil
 }
 
 // missingTasks returns the error for a client that has not declared the extension.

@@ -31,6 +31,7 @@ type reply struct {
 		Status        string
 		StatusMessage string
 		TTLMs         json.RawMessage
+		Tools         json.RawMessage
 		InputRequests map[string]struct {
 			Params struct{ Message string }
 		}
@@ -47,8 +48,9 @@ type reply struct {
 	status int // of HTTP
 }
 
-// post sends a request as the SDK cannot: with a task as result, and with any headers. params is JSON without _meta; name is the header Mcp-Name.
-func post(t *testing.T, url, user, capabilities, method, name, params string) reply {
+// post sends a request as the SDK cannot: with a task as result, and with any headers. params is JSON without _meta; name is the header Mcp-Name;
+// headers are further names and values.
+func post(t *testing.T, url, user, capabilities, method, name, params string, headers ...string) reply {
 	t.Helper()
 	var with map[string]any
 	must(t, json.Unmarshal([]byte(params), &with))
@@ -65,6 +67,9 @@ func post(t *testing.T, url, user, capabilities, method, name, params string) re
 		"Mcp-Method": method, "Mcp-Name": name, "User": user,
 	} {
 		r.Header.Set(key, value)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
 	}
 	got, err := http.DefaultClient.Do(r)
 	must(t, err)
@@ -221,7 +226,7 @@ func TestTaskRefusals(t *testing.T) {
 		if r.Error.Code != -32021 || r.status != http.StatusBadRequest || !strings.Contains(string(r.Error.Data), `"io.modelcontextprotocol/tasks"`) {
 			t.Errorf("%s without the extension returned %+v", method, r)
 		}
-		if r := post(t, url, "alice", withTasks, method, "another", fmt.Sprintf(`{"taskId":%q}`, id)); r.Error.Code != -32020 {
+		if r := post(t, url, "alice", withTasks, method, "another", fmt.Sprintf(`{"taskId":%q}`, id)); r.Error.Code != -32020 || r.status != http.StatusBadRequest {
 			t.Errorf("%s with another Mcp-Name returned %+v", method, r)
 		}
 		if r := post(t, url, "alice", withTasks, method, "", `{}`); r.Error.Code != -32602 {

@@ -118,6 +118,9 @@ func addContent(w *worker.Worker) {
 		}
 		return "Done.", nil
 	})
+	header := read("test_x_mcp_header", "Has a parameter that clients repeat in a header.")
+	header.Parameters = json.RawMessage(`{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}`)
+	worker.Add(w, header, func(context.Context, *worker.Call, map[string]any) (string, error) { return "Done.", nil })
 	schema := read("json_schema_2020_12_tool", "Has features of JSON Schema 2020-12.")
 	schema.Parameters = json.RawMessage(`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
 		`"$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
