@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/server/http/sse"
 )
 
-// A responder sends a response that lasts.
+// A responder sends a response that stays open for events.
 type responder interface {
 	begin(contentType string) error // sends the status 200
 	write(b []byte) error           // fails when the client reads nothing for too long

@@ -100,7 +100,7 @@ func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
 // rests reports whether every call of the run has ended or waits for an answer, and the mapper knows it.
 func (s *runStream[M]) rests(ctx context.Context) (bool, error) {
 	if !s.caught {
-		return false, nil // each frame would count all calls
+		return false, nil // before that, each frame would count all calls
 	}
 	calls, open, waiting := s.mapper.Seen()
 	if open > 0 || s.waits && waiting > 0 {

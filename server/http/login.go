@@ -80,7 +80,7 @@ func setCookie(w http.ResponseWriter, value string, seconds int) {
 }
 
 // noSession returns the refusal of a request that may not use a cookie, or nil. A cookie counts only for a page of the server itself, under
-// a host name to which no other server listens.
+// a host name that no other server uses.
 func (s *Server) noSession(r *http.Request) *call.Refusal {
 	name := hostname(r.Host)
 	if r.TLS == nil && name != s.cfg.Console && !slices.Contains(s.cfg.Hosts, name) {

@@ -17,7 +17,7 @@ func (s *Server) endSlow(next http.Handler) http.Handler {
 		c := http.NewResponseController(w)
 		out := &timedWriter{w, c, s.cfg.Stall, r.ProtoMajor > 1}
 		if r.Body != nil && r.Body != http.NoBody {
-			_ = c.SetReadDeadline(time.Now().Add(s.bodyTime)) // without deadlines, the request ends with the connection
+			_ = c.SetReadDeadline(time.Now().Add(s.bodyTime)) // if the connection has no deadlines, a slow body ends only with the connection
 			unread := *r                                      // net/http looks at the body of r when it sends a response before the end of the body
 			r = &unread
 			r.Body = &timedBody{r.Body, c}
@@ -34,7 +34,7 @@ func unlimitBody(ctx context.Context) {
 	}
 }
 
-// A timedBody ends the time limit at the end of the body. After it, net/http waits for the client to leave.
+// A timedBody ends the time limit at the end of the body, because net/http then reads until the client leaves.
 type timedBody struct {
 	io.ReadCloser
 	controller *http.ResponseController
@@ -87,7 +87,7 @@ func (t *timedWriter) FlushError() error {
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *timedWriter) arm() {
-	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // without deadlines, a write ends with the connection
+	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // if the connection has no deadlines, a write ends only with the connection
 }
 
 func (t *timedWriter) disarm() {

@@ -72,7 +72,8 @@ func TestT119SlowClients(t *testing.T) {
 	}
 }
 
-// TestPatientHandlers checks that the limits are not for handlers that take longer, between a request and its response or between two writes.
+// TestPatientHandlers checks that the limits do not apply to a handler that takes longer, between a request and its response or between two
+// writes.
 func TestPatientHandlers(t *testing.T) {
 	for name, two := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +132,8 @@ func TestUnlimitedBody(t *testing.T) {
 	}
 }
 
-// TestT119WebGuestsAreFew (T119) checks that connections without a valid credential end others without one, and no connection of a client.
+// TestT119WebGuestsAreFew (T119) checks that a new connection without a valid credential disconnects others without one, and never one with
+// a valid credential.
 func TestT119WebGuestsAreFew(t *testing.T) {
 	g := newGuests()
 	at := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ var watchSelectors = []string{"call", "turn", "run", "thread", "batch", "inbox"}
 type watchQuery struct {
 	selector, id string
 	cursor       string // empty starts at the beginning
-	after        *int64 // of a call, without a cursor: the sequence after which the events begin; nil begins with a snapshot
+	after        *int64 // only for a call without a cursor: the sequence after which the events begin; nil begins with a snapshot
 	form         jsonform.Form
 }
 

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown is the size of a text of a question for a person, in bytes.
+// maxShown is the maximum size of a text of a question for a person, in bytes.
 const maxShown = 8 << 10
 
 // clean returns a text of a tool or a model for a person. Control characters, marks that change the direction and invisible characters become

@@ -14,8 +14,8 @@ type ticket struct {
 	hasParts bool
 }
 
-// A form is one question. MCP permits only an object of strings, numbers, booleans and choices. Any other value is the only field of the object,
-// if needed as JSON text.
+// A form is one question. MCP permits only an object of strings, numbers, booleans and choices. Any other value becomes the only field of
+// an object, as JSON text if the field cannot hold it otherwise.
 type form struct {
 	message string
 	schema  map[string]any

@@ -60,8 +60,8 @@ func withTool(list json.RawMessage, definition string) (json.RawMessage, error) 
 	return json.Marshal(append(all, json.RawMessage(definition)))
 }
 
-// sending keeps the function that sends messages. It also begins to watch the tools for a client that subscribed to changes: the
-// acknowledgement is the only message that names the subscription.
+// sending stores the function that sends messages. When it sees the acknowledgement of a subscription to changes, it begins to watch the
+// tools, because no other message names the subscription.
 func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	s.send = next
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -118,8 +118,9 @@ func (s *Server) revision(ctx context.Context) string {
 	return list.GetRevision()
 }
 
-// watchTools notifies the client of a session of each change of the principal's list of tools after a revision. Without a revision, it begins
-// with the present one. It blocks until ctx is done, or the credential is no longer valid. Only then there is an error.
+// watchTools notifies the client of a session of each change of the principal's list of tools after a revision. Without a revision, it
+// begins with the present one. It blocks until ctx is done and returns nil, or until the credential is no longer valid and returns an
+// error.
 func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any, revision string) error {
 	for ctx.Err() == nil {
 		err := s.watchOnce(ctx, &revision, func() { s.notifyChanged(session, subscription) })

@@ -261,8 +261,8 @@ func (s *Server) decide(ctx context.Context, id string, q *tooldv1.Suspension, d
 	return err
 }
 
-// requestState names the call and the suspension that a result asks about. It grants nothing: the request that brings it back has to be a
-// request of the same principal for the same call, which the journal knows, and the suspension id is known to nobody else.
+// requestState names the call and the suspension that a result asks about. It grants no rights. A request that contains it must come from
+// the same principal and for the same call, which the journal knows. No other principal knows the suspension id.
 func requestState(call, suspension string) string { return call + "." + suspension }
 
 // retried returns the call that an earlier request made, and the suspension that this request answers. It refuses a state that no result of a

@@ -77,7 +77,7 @@ func New(cfg Config) *Server {
 		Capabilities: capabilities,
 	})
 	if err := s.addTasks(); err != nil {
-		panic(err) // the methods have the names of the SDK's own ones
+		panic(err) // the SDK refuses a method only when it has a method with the same name
 	}
 	s.sdk.AddSendingMiddleware(s.sending)
 	s.sdk.AddReceivingMiddleware(s.receiving)
@@ -234,7 +234,7 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 			defer context.AfterFunc(s.closed, cancel)()
 			return result(s.callTool(ctx, req))
 		case *mcp.ListPromptsRequest, *mcp.GetPromptRequest, *mcp.ListResourcesRequest, *mcp.ListResourceTemplatesRequest, *mcp.ReadResourceRequest:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK has empty lists
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK would return empty lists
 		case *mcp.InitializedRequest:
 			r, err := next(ctx, method, req)
 			if err == nil && req.Session.ID() == "" {

@@ -73,7 +73,7 @@ func (s *Server) enter(principal string) int {
 	for _, n := range s.owners.begun {
 		all += n
 	}
-	for session := range s.sdk.Sessions() { // each request of newer protocol versions is one too
+	for session := range s.sdk.Sessions() { // the SDK also counts each request of newer protocol versions as a session
 		if of, ok := s.owners.ids[session.ID()]; ok {
 			open[session.ID()] = of
 			all++

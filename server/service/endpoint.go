@@ -36,8 +36,8 @@ type Out[Res any] struct {
 	Send func(*Res) error // sends one response, which may be only encodable; see [Readable]
 	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
 	Abort func()
-	// Apart sends each response in a goroutine of its own. Encoding needs a deep stack, which the goroutine of an idle stream would keep: 8 KB
-	// for each stream.
+	// Apart sends each response in a separate goroutine. Encoding needs a deep stack, which the goroutine of an idle stream would keep: 8
+	// KB for each stream.
 	Apart bool
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// State says how a daemon is.
+// State reports the load, the workers and the problems of a daemon.
 type State interface {
 	// Retry makes the daemon connect to a source that is down. It returns false when the daemon does not connect to this source.
 	Retry(source string) bool
@@ -72,7 +72,7 @@ type Problem struct {
 const (
 	maxWorkerPage  = 100
 	maxWorkerCalls = 100
-	maxProblems    = 50 // of one code
+	maxProblems    = 50 // maximum number of problems with one code
 )
 
 // RetrySource connects to a source that is down.

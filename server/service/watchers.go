@@ -184,7 +184,7 @@ func (p *pump) withCursor(err error) error {
 // size estimates how many bytes a frame takes on the wire.
 func size(f *call.Frame, out outgoing) int {
 	if f.Inbox != nil {
-		return unread // a record, of a size that only its translation has
+		return unread // the frame contains a record, whose size is known only after its translation
 	}
 	if f.Snapshot != nil || f.BatchFinished != nil || f.TurnStarted != nil || f.TurnMessage != nil || f.TurnFinished != nil {
 		return proto.Size(out.Frame)

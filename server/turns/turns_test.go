@@ -85,7 +85,8 @@ func (r refusing) ExecuteBatch(context.Context, tool.Principal, call.BatchSpec, 
 func (refusing) Cursor() string                             { return "" }
 func (r refusing) Next(context.Context) (call.Frame, error) { return call.Frame{}, r.later }
 
-// TestRefusalsNameTheTurn checks that a batch or a call that is not found is the turn for the client, and that other refusals stay.
+// TestRefusalsNameTheTurn checks that the refusal of an unknown batch or call names the turn instead, and that other refusals stay the
+// same.
 func TestRefusalsNameTheTurn(t *testing.T) {
 	for reason, want := range map[string]string{
 		"BATCH_NOT_FOUND": "TURN_NOT_FOUND", "CALL_NOT_FOUND": "TURN_NOT_FOUND", "RUN_NOT_FOUND": "RUN_NOT_FOUND", "THREAD_NOT_FOUND": "THREAD_NOT_FOUND",

@@ -144,7 +144,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 	return finder.Take(r)
 }
 
-// skip counts a call that does not match a query for which few of many calls may match, because no index covers tools and times.
+// skip counts a call that does not match. No index covers tools and times, so few of many calls may match.
 func skip(q call.Query, finder *rows.Finder, position int64) error {
 	if len(q.Tools) == 0 && q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero() && !q.NeedsRecord() {
 		return nil

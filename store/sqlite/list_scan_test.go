@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestListsOfToolsAndTimesAreBounded checks that a page ends after so many calls of other tools and other times.
+// TestListsOfToolsAndTimesAreBounded checks that a page ends after [call.MaxScan] calls of other tools and other times.
 func TestListsOfToolsAndTimesAreBounded(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	var written sync.WaitGroup

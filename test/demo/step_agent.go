@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/test/model"
 )
 
-// recording is what the model does: it reads a file, and counts its rows with a command that needs a yes.
+// recording contains the responses of the model. The model reads a file, and counts its rows with a command that needs an approval.
 const recording = `
 {"text": "I look for it.", "calls": [{"name": "grep", "arguments": {"pattern": "replicas", "path": "config"}}]}
 {"results": ["replicas: 5"], "calls": [{"name": "bash", "arguments": {"command": "wc -l <config/app.yaml && echo counted >>agent-ran"}}]}

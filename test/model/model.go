@@ -131,7 +131,7 @@ type refusal struct {
 	status  int
 	kind    string
 	message string
-	param   string // Chat Completions only
+	param   string // for Chat Completions only
 }
 
 func (e *refusal) Error() string { return e.message }
@@ -140,7 +140,7 @@ func invalid(param, format string, args ...any) error {
 	return &refusal{http.StatusBadRequest, "invalid_request_error", fmt.Sprintf(format, args...), param}
 }
 
-const maxRequest = 32 << 20 // of Anthropic, in bytes
+const maxRequest = 32 << 20 // limit of Anthropic, in bytes
 
 func (m *Model) handler(p protocol) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ const maxTail = 4 << 10
 // maxStreams limits the output streams of a call that a view gets.
 const maxStreams = 4
 
-// A View writes what changed. A call that it gets is not ended, except in Finished.
+// A View writes what changed. Its methods get only calls that have not ended, except Finished.
 type View interface {
 	// Accepted announces a call. arguments is what the model sent; it may be no valid JSON.
 	Accepted(c *Call, arguments string)
@@ -33,7 +33,7 @@ type View interface {
 // A Call is what is known of a call.
 type Call struct {
 	ID         string
-	ToolCallID string // unique in the run: the model's id if it can be
+	ToolCallID string // unique in the run: the model's id of the call, or the id of the call if the model's is missing or used before
 	Tool       string
 	Batch      string // empty for a call outside a batch
 	Ended      bool
@@ -100,7 +100,7 @@ func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (st
 			f.event(c, e)
 		}
 	}
-	for _, e := range frame.GetEvents() { // one output for all pieces of a frame
+	for _, e := range frame.GetEvents() { // one output event for all pieces of a frame
 		if c := f.calls[e.GetCallId()]; c != nil && c.fresh && !c.Ended {
 			f.output(c)
 		}

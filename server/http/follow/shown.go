@@ -68,7 +68,7 @@ func JSON(text string) json.RawMessage {
 func Quote(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings, and maps of them
+		panic(err) // strings and maps of strings can always be encoded
 	}
 	return b
 }

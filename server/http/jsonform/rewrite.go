@@ -50,7 +50,7 @@ func (r *rewriter) message(d protoreflect.MessageDescriptor) {
 	})
 }
 
-// isWellKnown reports whether protobuf's JSON mapping has a form of its own for a message.
+// isWellKnown reports whether protobuf's JSON mapping has a special form for a message.
 func isWellKnown(d protoreflect.MessageDescriptor) bool {
 	return d.ParentFile().Package() == "google.protobuf"
 }

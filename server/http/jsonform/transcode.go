@@ -15,7 +15,7 @@ import (
 )
 
 // appendPlain appends protobuf's JSON mapping of a message. It reads the encoded form, because messages of package translate may hold their
-// content only so. To decode that and to write it with protojson was measured to take a quarter of the server's CPU time for a call.
+// content only in this form. Decoding it and writing it with protojson took a quarter of the server's CPU time for a call.
 func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
 	encoded, err := proto.Marshal(m)
 	if err != nil {
@@ -32,8 +32,8 @@ func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, decoded)
 }
 
-// A transcoder writes the JSON of encoded messages. Its methods return false for what only protojson writes: maps, rare types, fields that
-// are not together, and errors.
+// A transcoder writes the JSON of encoded messages. Its methods return false for errors, and for content that only protojson writes: maps,
+// rare types, and fields whose values are not adjacent.
 type transcoder struct{ out []byte }
 
 // message writes a message of type d.
@@ -203,7 +203,7 @@ func withoutZeros(b []byte) []byte {
 func appendString(dst, text []byte) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	start := 0 // of what is not appended yet
+	start := 0 // start of the bytes that are not appended yet
 	for i, c := range text {
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue

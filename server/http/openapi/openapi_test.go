@@ -118,7 +118,7 @@ func TestComplete(t *testing.T) {
 			if method == "" {
 				method = "post"
 			}
-			if path == "/" || path == "/{$}" || path == "/assets/" { // all other paths, in a standby; the console
+			if path == "/" || path == "/{$}" || path == "/assets/" { // the fallback of a standby, and the files of the console
 				continue
 			}
 			if strings.HasSuffix(path, "/") {

@@ -73,7 +73,8 @@ func (v *view) input(c *follow.Call, arguments string) {
 	v.add(Chunk{Type: "tool-input-available", ToolCallID: c.ToolCallID, ToolName: c.Tool, Input: follow.JSON(arguments), Dynamic: true})
 }
 
-// again announces a call again, which takes back its state. The client finds the part only in the current step; elsewhere it would add another.
+// again announces a call again, which resets its state in the client. It does so only in the current step: in a later step, the client
+// would add another part.
 func (v *view) again(c *follow.Call) {
 	if v.stepped && c.Batch == v.step {
 		v.input(c, string(c.Question.Arguments))
@@ -104,7 +105,7 @@ func (v *view) Asked(c *follow.Call) {
 	q := *c.Question
 	v.add(Chunk{Type: "data-toold-question", ID: q.SuspensionID, Data: q})
 	if !q.Approval() || q.State != "open" || q.Votes > 0 {
-		return // the AI SDK has no form for another question, and has the form of this one already after a vote
+		return // The AI SDK has no form for other questions. After a vote, it shows the form of this one already.
 	}
 	v.again(c) // the person approves what runs, not what the model asked for
 	request := Chunk{Type: "tool-approval-request", ToolCallID: c.ToolCallID, ApprovalID: q.SuspensionID}
@@ -123,7 +124,7 @@ func (v *view) Answered(c *follow.Call, d *tooldv1.Decision) {
 	case v.version >= 7:
 		v.add(Chunk{Type: "tool-approval-response", ApprovalID: q.SuspensionID, Approved: &yes, Reason: d.GetReason()})
 	case yes:
-		v.again(c) // version 6 has no chunk for the answer; the buttons go away
+		v.again(c) // version 6 has no chunk for the answer; announcing the call again removes the buttons
 	}
 }
 

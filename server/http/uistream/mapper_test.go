@@ -61,7 +61,7 @@ func TestToolCallIDsAreUnique(t *testing.T) {
 	}
 }
 
-// A flood of output costs at most the end of it for each frame, and characters stay whole.
+// For a flood of output, each frame contains at most the end of it, and no character is cut.
 func TestPreliminaryOutputIsTheEnd(t *testing.T) {
 	m := uistream.New("m", 6)
 	send(t, m, frame(accepted("c1", "a", "b")))

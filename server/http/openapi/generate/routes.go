@@ -45,7 +45,7 @@ var ownRoutes = []route{
 
 var pathParameter = regexp.MustCompile(`\{(\w+)\}`)
 
-// routes adds the own routes.
+// routes adds the routes of ownRoutes.
 func (b *builder) routes() {
 	for _, r := range ownRoutes {
 		path, ok := b.paths[r.path].(object)

@@ -33,7 +33,7 @@ func (b *builder) message(m protoreflect.MessageDescriptor) object {
 	return ref(name)
 }
 
-// wellKnown returns the schema of a message for which protobuf's JSON mapping has a form of its own, or nil.
+// wellKnown returns the schema of a message for which protobuf's JSON mapping has a special form, or nil.
 func wellKnown(name protoreflect.FullName) object {
 	switch name {
 	case "google.protobuf.Timestamp":
