@@ -107,7 +107,7 @@ test("several alike are reviewed together, one decision each", async () => {
   const calls = [];
   for (const target of many) calls.push(await ask(target, "run-many"));
   const { page, errors } = await signIn(daemon, "person", "/inbox");
-  await page.getByText("3 calls of deploy, alike and of low risk").waitFor();
+  await page.locator(".alike", { hasText: "3 calls of deploy" }).getByText("alike and of low risk").waitFor();
   await ask("alone");
   await eventually(() => page.locator(".tk").count(), 4);
   for (const at of [0, 1]) {
@@ -157,6 +157,51 @@ test("questions are selected with x, but never others beside", async () => {
   await page.keyboard.press("k");
   await page.keyboard.press("Escape");
   await page.getByText("2 selected").waitFor({ state: "hidden" });
+});
+
+test("no row moves under the pointer: not when a pair is answered, nor when a question comes, rows are selected, the list pauses or the daemon is lost", async () => {
+  const first = await ask("first", "run-still-first"), pairOf = [await ask("left", "run-still-pair"), await ask("right", "run-still-pair")];
+  await ask("below", "run-still-below");
+  const { page, errors } = await signIn(daemon, "person", "/inbox?q=run-still");
+  await page.locator(".tk").nth(3).waitFor();
+  const tops = () => page.locator(".tk").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().top));
+  const pair = page.locator(".alike", { hasText: "2 calls of deploy" });
+  await pair.getByRole("button", { name: "Review together" }).hover();
+  await page.keyboard.press("j"); // opens the first row
+  await page.waitForURL(new RegExp(first.suspension!.suspensionId));
+  await page.locator(".pane.show").getByText('"first"').first().waitFor();
+  const before = await tops();
+  // A question comes.
+  const late = await ask("late", "run-still-late");
+  await page.getByRole("button", { name: "1 new" }).waitFor();
+  assert.deepEqual(await tops(), before);
+  // One of the pair is answered, then the other one.
+  await daemon.app.cancel(pairOf[0]!.callId, "no");
+  await pair.getByText("one still waits").waitFor();
+  assert.equal(await pair.getByRole("button").count(), 0);
+  assert.deepEqual(await tops(), before);
+  await daemon.app.cancel(pairOf[1]!.callId, "no");
+  await pair.getByText("none waits any more").waitFor();
+  assert.deepEqual(await tops(), before);
+  // Rows are selected, and the list pauses.
+  await page.keyboard.press("x");
+  await page.getByText("1 selected").waitFor();
+  assert.deepEqual(await tops(), before);
+  await page.keyboard.press("p");
+  await page.getByRole("button", { name: "Paused: go on" }).waitFor();
+  assert.deepEqual(await tops(), before);
+  // The daemon is lost.
+  const again = daemon.again();
+  await page.locator(".banner", { hasText: "No connection to the daemon" }).waitFor();
+  assert.deepEqual(await tops(), before);
+  await picture(page, "inbox-lost");
+  await narrow(page);
+  await again;
+  await page.locator(".banner", { hasText: "No connection to the daemon" }).waitFor({ state: "hidden" });
+  assert.deepEqual(await tops(), before);
+  await ready();
+  await daemon.app.cancel(late.callId, "no");
+  assert.deepEqual(errors, []);
 });
 
 test("a claim is seen by others, and handed over", async () => {

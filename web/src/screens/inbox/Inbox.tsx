@@ -18,10 +18,12 @@ import "./inbox.css";
 const First = lazy(() => import("../first/First.tsx"));
 const Together = lazy(() => import("./Together.tsx").then((m) => ({ default: m.Together })));
 
-/** A row of the list. Its group does not change while the list is held. */
+/** A row of the list. It does not change while the list is held. */
 interface Place {
   id: string;
   group: Group;
+  /** As of `kindOf`. */
+  kind?: string;
 }
 
 const minute = 60_000;
@@ -95,7 +97,7 @@ export function Inbox() {
     <div className={`inbox ${id ? "open" : ""}`}>
       <header className="bar top">
         <h1>Inbox</h1>
-        <span className="t3 wide">{summary(waiting.length, inbox.more, since, now)}</span>
+        {paused ? <button className="btn sm" onClick={() => pause(false)}>Paused: go on <kbd>p</kbd></button> : <span className="t3 wide">{summary(waiting.length, inbox.more, since, now)}</span>}
         <div className="right rowx">
           <label className="search wide">
             <Icon name="search" small />
@@ -111,7 +113,6 @@ export function Inbox() {
         </div>
       </header>
       {lost && <Lost />}
-      {paused && <Banner tone="run" action="Go on" onAction={() => pause(false)}>Paused: the list stays as it is. <kbd>p</kbd> goes on.</Banner>}
       {first ? (
         <div className="body">
           <Suspense fallback={<Skeleton />}>
@@ -126,13 +127,6 @@ export function Inbox() {
               {fresh} new <kbd>.</kbd>
             </button>
           )}
-          {picked.size > 0 && (
-            <div className="alike picked">
-              <span className="grow">{picked.size} selected</span>
-              <button className="btn sm" onClick={() => pick(new Set())}>Select none</button>
-              <button className="btn sm go" disabled={picked.size < 2} onClick={() => together([...picked])}>Review together <kbd>enter</kbd></button>
-            </div>
-          )}
           {inbox.complete ? <Rows {...{ places, questions: inbox.questions, id, picked, subject, toggle, together, selected: at }} /> : <Skeleton rows={8} />}
           {inbox.complete && shown.length === 0 && <Nothing filtered={waiting.length > 0} />}
           {inbox.more && <p className="listfoot">More questions wait than are shown here. The others come when these are answered.</p>}
@@ -140,6 +134,13 @@ export function Inbox() {
             <p className="listfoot">
               <kbd>j</kbd> <kbd>k</kbd> choose · <kbd>enter</kbd> open · <kbd>x</kbd> select
             </p>
+          )}
+          {picked.size > 0 && (
+            <div className="alike picked">
+              <span className="grow nowrap">{picked.size} selected</span>
+              <button className="btn sm" onClick={() => pick(new Set())}>None</button>
+              <button className="btn sm go" disabled={picked.size < 2} onClick={() => together([...picked])}>Review together <kbd className="wide">enter</kbd></button>
+            </div>
           )}
         </section>
         <section className="pane show" aria-label="Ticket">
@@ -179,7 +180,7 @@ function usePlaces(questions: ReadonlyMap<string, Question>, wanted: Question[],
         const order = groups.map((g) => g.group);
         return [...wanted, ...kept]
           .sort(inOrder)
-          .map((q) => ({ id: q.id, group: groupOf(q, now) }))
+          .map((q) => ({ id: q.id, group: groupOf(q, now), kind: kindOf(q) }))
           .sort((a, b) => order.indexOf(a.group) - order.indexOf(b.group));
       }),
     [questions, wanted, now],
@@ -218,14 +219,9 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
   // The first question of a kind says how many are alike.
   const alike = useMemo(() => {
     const kinds = new Map<string, string[]>();
-    for (const { id } of places) {
-      const q = questions.get(id), kind = q && kindOf(q), same = kind && kinds.get(kind);
-      if (!kind) continue;
-      if (!same) kinds.set(kind, [id]);
-      else if (same.length < mostTogether) same.push(id);
-    }
+    for (const { id, kind } of places) if (kind) kinds.set(kind, [...(kinds.get(kind) ?? []), id]);
     return new Map([...kinds.values()].filter((ids) => ids.length > 1).map((ids) => [ids[0]!, ids]));
-  }, [places, questions]);
+  }, [places]);
   const from = Math.max(0, until - 100); // at most 100 rows are on the page
   return (
     <>
@@ -245,7 +241,7 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
               const same = alike.get(id);
               return (
                 <div key={id}>
-                  {same && <Alike q={q} ids={same} together={row.together} />}
+                  {same && <Alike q={q} all={same.map((id) => questions.get(id)).filter((x) => !!x)} together={row.together} />}
                   <Row q={q} {...row} />
                 </div>
               );
@@ -262,14 +258,17 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
   );
 }
 
-function Alike({ q, ids, together }: { q: Question; ids: string[]; together: (ids: string[]) => void }) {
+/** The bar above questions that are alike. When they are answered it says so and keeps its place, so that no row moves. */
+function Alike({ q, all, together }: { q: Question; all: Question[]; together: (ids: string[]) => void }) {
+  const open = all.filter((x) => kindOf(x)).slice(0, mostTogether), n = open.length;
   return (
     <div className="alike">
       <Icon name={icon(q)} small />
       <span className="grow">
-        {ids.length} calls of <code><Text most={60}>{q.call.tool}</Text></code>, alike and of low risk
+        <span className="cut">{n > 1 ? n : all.length} calls of <code><Text most={60}>{q.call.tool}</Text></code></span>
+        <span className="cut t3">{n > 1 ? "alike and of low risk" : n === 1 ? "one still waits" : "none waits any more"}</span>
       </span>
-      <button className="btn sm" onClick={() => together(ids)}>Review together</button>
+      {n > 1 && <button className="btn sm" onClick={() => together(open.map((x) => x.id))}>Review together</button>}
     </div>
   );
 }
@@ -327,7 +326,7 @@ function Lost() {
   const since = live.state === "lost" ? live.since : now;
   return (
     <Banner tone="wait" action="Try now" onAction={tryNow}>
-      No connection to the daemon for {span(Math.max(1000, now - since))}. What you see may be old, and answers wait.
+      No connection to the daemon for {span(Math.max(1000, now - since))}. <span className="wide">What you see may be old, and answers wait.</span>
     </Banner>
   );
 }
