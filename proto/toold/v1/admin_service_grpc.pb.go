@@ -81,9 +81,9 @@ type AdminServiceClient interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
-	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until its
-	// source sends that definition again. The daemon remembers the refusal: it does not ask for an answer when the source sends the refused
-	// definition again, also after a restart. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until
+	// its source sends that definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the source
+	// sends the refused definition again. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
 	RefuseTool(ctx context.Context, in *RefuseToolRequest, opts ...grpc.CallOption) (*RefuseToolResponse, error)
 	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
 	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools
@@ -483,9 +483,9 @@ type AdminServiceServer interface {
 	// NOT_FOUND, reason TOOL_NOT_QUARANTINED: the tool is not in quarantine. FAILED_PRECONDITION, reason DIGEST_MISMATCH: the definition has
 	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
-	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until its
-	// source sends that definition again. The daemon remembers the refusal: it does not ask for an answer when the source sends the refused
-	// definition again, also after a restart. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until
+	// its source sends that definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the source
+	// sends the refused definition again. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
 	RefuseTool(context.Context, *RefuseToolRequest) (*RefuseToolResponse, error)
 	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
 	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools

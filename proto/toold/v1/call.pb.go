@@ -1917,9 +1917,9 @@ type RunSummary struct {
 	Namespace string `protobuf:"bytes,7,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The permission mode that was set with SetPermissionMode; empty if none was.
 	PermissionMode string `protobuf:"bytes,8,opt,name=permission_mode,json=permissionMode,proto3" json:"permission_mode,omitempty"`
-	// Of the newest call; empty for none.
+	// The thread of the newest call; empty for none.
 	ThreadId string `protobuf:"bytes,9,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
-	// When the oldest call was accepted that is not trimmed yet. Absent if all calls are trimmed.
+	// When the oldest call that is not trimmed yet was accepted. Absent if all calls are trimmed.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the newest call was accepted.
 	LastCallAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=last_call_at,json=lastCallAt,proto3" json:"last_call_at,omitempty"`
@@ -1927,11 +1927,11 @@ type RunSummary struct {
 	ParentRunId string `protobuf:"bytes,12,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	// The call that started this run; empty for none.
 	ParentCallId string `protobuf:"bytes,13,opt,name=parent_call_id,json=parentCallId,proto3" json:"parent_call_id,omitempty"`
-	// Of the newest call, as are agent_id and labels.
+	// Run.on_behalf_of of the newest call.
 	OnBehalfOf string `protobuf:"bytes,16,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
-	// Agent.agent_id.
+	// Agent.agent_id of the newest call.
 	AgentId string `protobuf:"bytes,17,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Run.labels.
+	// Run.labels of the newest call.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The subject of the caller.
 	Caller string `protobuf:"bytes,19,opt,name=caller,proto3" json:"caller,omitempty"`
@@ -2113,7 +2113,7 @@ type ChildRun struct {
 	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
 	// The call that started it.
 	ParentCallId string `protobuf:"bytes,2,opt,name=parent_call_id,json=parentCallId,proto3" json:"parent_call_id,omitempty"`
-	// Of the newest call of the run.
+	// Agent.agent_id of the newest call of the run.
 	AgentId       string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2286,7 +2286,7 @@ type ThreadSummary struct {
 	ThreadId string `protobuf:"bytes,1,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// When the oldest call was accepted that is not trimmed yet. Absent if all calls are trimmed.
+	// When the oldest call that is not trimmed yet was accepted. Absent if all calls are trimmed.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When the newest call was accepted.
 	LastCallAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_call_at,json=lastCallAt,proto3" json:"last_call_at,omitempty"`
@@ -2294,11 +2294,11 @@ type ThreadSummary struct {
 	LastRunId string `protobuf:"bytes,5,opt,name=last_run_id,json=lastRunId,proto3" json:"last_run_id,omitempty"`
 	// The thread whose run started the run of the newest call; empty for none.
 	ParentThreadId string `protobuf:"bytes,6,opt,name=parent_thread_id,json=parentThreadId,proto3" json:"parent_thread_id,omitempty"`
-	// Of the newest call, as are agent_id and labels.
+	// Run.on_behalf_of of the newest call.
 	OnBehalfOf string `protobuf:"bytes,7,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`
-	// Agent.agent_id.
+	// Agent.agent_id of the newest call.
 	AgentId string `protobuf:"bytes,8,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// Run.labels.
+	// Run.labels of the newest call.
 	Labels map[string]string `protobuf:"bytes,9,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The subject of the caller.
 	Caller string `protobuf:"bytes,10,opt,name=caller,proto3" json:"caller,omitempty"`

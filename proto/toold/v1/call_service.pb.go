@@ -1492,7 +1492,8 @@ type CountCallsResponse struct {
 	Statuses []*StatusCount `protobuf:"bytes,1,rep,name=statuses,proto3" json:"statuses,omitempty"`
 	// One entry for each action of an open question, sorted by action.
 	Actions []*ActionCount `protobuf:"bytes,2,rep,name=actions,proto3" json:"actions,omitempty"`
-	// The counts are too small: the principal is neither viewer nor operator, and of one status more than 1,000 calls were looked at.
+	// True if the counts may be too small. The daemon checks at most 1,000 calls of each status for a principal that is neither viewer nor
+	// operator.
 	AtLeast       bool `protobuf:"varint,3,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

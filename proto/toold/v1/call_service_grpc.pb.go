@@ -117,8 +117,9 @@ type CallServiceClient interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
-	// Claims a suspension: says that the principal looks at it, until when; or hands it over to somebody else. Others see the claim in
-	// Suspension.claim, and in the event `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: it says that the principal looks at the question, and until when. Or it hands the question over to another person.
+	// Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent other people from deciding.
+	// Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
@@ -648,8 +649,9 @@ type CallServiceServer interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
-	// Claims a suspension: says that the principal looks at it, until when; or hands it over to somebody else. Others see the claim in
-	// Suspension.claim, and in the event `claimed` of the call. It refuses no decision. Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: it says that the principal looks at the question, and until when. Or it hands the question over to another person.
+	// Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent other people from deciding.
+	// Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators

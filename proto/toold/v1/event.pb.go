@@ -336,7 +336,7 @@ const (
 	QueueReason_QUEUE_REASON_NAMESPACE QueueReason = 3
 	// The caller runs as many calls as it may.
 	QueueReason_QUEUE_REASON_PRINCIPAL QueueReason = 4
-	// As many calls of the tool run as may.
+	// The tool runs as many calls as it may.
 	QueueReason_QUEUE_REASON_TOOL QueueReason = 5
 	// The daemon started after an unclean stop, and waits until no process of the earlier one can be alive.
 	QueueReason_QUEUE_REASON_HOLD QueueReason = 6
@@ -898,8 +898,8 @@ type CallQueued struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What the call waits for. Unspecified in events of earlier versions.
 	Reason QueueReason `protobuf:"varint,1,opt,name=reason,proto3,enum=toold.v1.QueueReason" json:"reason,omitempty"`
-	// The number of calls of the namespace that wait for the same, and began before this call. Slots go to namespaces and principals in turn, so a call may get
-	// one before calls that began earlier.
+	// The number of calls of the namespace that wait for the same slot or turn, and began to wait before this call. Slots go to namespaces
+	// and principals in turn, so a call may get one before calls that began earlier.
 	Ahead int32 `protobuf:"varint,2,opt,name=ahead,proto3" json:"ahead,omitempty"`
 	// With a limit of slots: how many calls may run at once.
 	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`

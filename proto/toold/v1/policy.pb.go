@@ -235,9 +235,9 @@ type PolicyRule struct {
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// What the rule does.
 	Action RuleAction `protobuf:"varint,3,opt,name=action,proto3,enum=toold.v1.RuleAction" json:"action,omitempty"`
-	// Where the rule begins in the file. Both count from 1.
+	// The line of the file where the rule begins, counted from 1.
 	Line int32 `protobuf:"varint,4,opt,name=line,proto3" json:"line,omitempty"`
-	// The column.
+	// The column where the rule begins, counted from 1.
 	Column int32 `protobuf:"varint,5,opt,name=column,proto3" json:"column,omitempty"`
 	// Patterns of tools and arguments, such as `bash(git push*)`. One of them must match.
 	Tools []string `protobuf:"bytes,6,rep,name=tools,proto3" json:"tools,omitempty"`
@@ -1020,13 +1020,13 @@ func (x *Replay) GetChanged() []*ChangedCall {
 // ReplayTotals counts calls by outcome. The sum is Replay.judged.
 type ReplayTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allowed.
+	// Calls that are allowed.
 	Allowed int32 `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// A person would be asked.
+	// Calls for which a person would be asked.
 	Asked int32 `protobuf:"varint,2,opt,name=asked,proto3" json:"asked,omitempty"`
-	// Refused.
+	// Calls that are refused.
 	Refused int32 `protobuf:"varint,3,opt,name=refused,proto3" json:"refused,omitempty"`
-	// Refused, and the run blocked.
+	// Calls that are refused and whose run is blocked.
 	Blocked       int32 `protobuf:"varint,4,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1093,9 +1093,9 @@ func (x *ReplayTotals) GetBlocked() int32 {
 // ChangedCall is a past call that the two sets of rules judge differently.
 type ChangedCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id.
+	// The id of the call.
 	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// The tool.
+	// The id of its tool.
 	Tool string `protobuf:"bytes,2,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Description.title; untrusted text, cut to 200 bytes.
 	Title string `protobuf:"bytes,3,opt,name=title,proto3" json:"title,omitempty"`
@@ -1103,9 +1103,9 @@ type ChangedCall struct {
 	Caller string `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
 	// When the call was created.
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	// By the rules in force.
+	// The ruling by the rules in force.
 	Before *ShortRuling `protobuf:"bytes,6,opt,name=before,proto3" json:"before,omitempty"`
-	// By the rules of the request.
+	// The ruling by the rules of the request.
 	After *ShortRuling `protobuf:"bytes,7,opt,name=after,proto3" json:"after,omitempty"`
 	// What a person decided on the latest question of the permission gate. Unspecified when no person decided.
 	Decided       DecisionAction `protobuf:"varint,8,opt,name=decided,proto3,enum=toold.v1.DecisionAction" json:"decided,omitempty"`
@@ -1422,19 +1422,19 @@ type TriedRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As PolicyRule.layer.
 	Layer string `protobuf:"bytes,1,opt,name=layer,proto3" json:"layer,omitempty"`
-	// The name.
+	// The name of the rule.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Where it begins.
+	// The line where the rule begins.
 	Line int32 `protobuf:"varint,3,opt,name=line,proto3" json:"line,omitempty"`
-	// What it does.
+	// The action of the rule.
 	Action RuleAction `protobuf:"varint,4,opt,name=action,proto3,enum=toold.v1.RuleAction" json:"action,omitempty"`
 	// The pattern; empty when the rule is for all tools.
 	Pattern string `protobuf:"bytes,5,opt,name=pattern,proto3" json:"pattern,omitempty"`
 	// The simple command with which it was compared; empty for the whole call.
 	Command string `protobuf:"bytes,6,opt,name=command,proto3" json:"command,omitempty"`
-	// Whether it matches.
+	// Whether the rule matches the call.
 	Holds bool `protobuf:"varint,7,opt,name=holds,proto3" json:"holds,omitempty"`
-	// Why it does not match.
+	// Why the rule does not match.
 	WhyNot        string `protobuf:"bytes,8,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -873,7 +873,7 @@ func (x *Problem) GetCount() int64 {
 // VerifyAuditRequest selects where the verification begins.
 type VerifyAuditRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Continues behind this record: VerifyAuditResponse.position of the response before. 0 begins with the oldest record.
+	// Continues after this record: VerifyAuditResponse.position of the response before. 0 begins with the oldest record.
 	After int64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
 	// VerifyAuditResponse.link of the response before. Required with `after`.
 	Link []byte `protobuf:"bytes,2,opt,name=link,proto3" json:"link,omitempty"`
@@ -949,19 +949,19 @@ type VerifyAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of records that this request verified; at most 50,000.
 	Records int64 `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
-	// The times of the first and the last of them; absent if there are none.
+	// The time of the first verified record; absent if there is none.
 	From *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
-	// See `from`.
+	// The time of the last verified record; absent if there is none.
 	To *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
-	// The last of them. The next request sends both as `after` and `link`.
+	// The position of the last verified record. The next request sends it as `after`.
 	Position int64 `protobuf:"varint,4,opt,name=position,proto3" json:"position,omitempty"`
-	// See `position`.
+	// The link of the last verified record. The next request sends it as `link`.
 	Link []byte `protobuf:"bytes,5,opt,name=link,proto3" json:"link,omitempty"`
 	// True if the end of the chain was reached.
 	Done bool `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
 	// The number of checkpoints that were compared with these records.
 	Checkpoints int32 `protobuf:"varint,7,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
-	// The newest of them; absent if there are none.
+	// The newest checkpoint that was compared; absent if there was none.
 	Newest *AuditCheckpoint `protobuf:"bytes,8,opt,name=newest,proto3" json:"newest,omitempty"`
 	// True if retention removed the beginning of the chain.
 	Trimmed bool `protobuf:"varint,9,opt,name=trimmed,proto3" json:"trimmed,omitempty"`
@@ -1076,7 +1076,7 @@ type AuditFinding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// `CHANGED`, `MISSING_TAIL`, `MISSING_HEAD`, `REWRITTEN` or `SIGNATURE`.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// The record.
+	// The position of the record.
 	Position int64 `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
 	// What was found, in one sentence.
 	Text          string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`

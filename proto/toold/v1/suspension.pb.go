@@ -478,8 +478,8 @@ func (x *Suspension) GetReason() string {
 	return ""
 }
 
-// Claim says that a principal looks at a question, so that others can leave it to that principal. It refuses no decision: the first committed
-// decision wins, as without a claim.
+// Claim says that a principal looks at a question, so that others can leave it to that principal. It prevents no decision: the first
+// committed decision wins, as without a claim.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// All credentials of a subject are one claimant.

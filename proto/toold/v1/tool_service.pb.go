@@ -1363,7 +1363,7 @@ func (x *CountToolCallsResponse) GetMore() bool {
 // ToolCalls has the counts of one tool.
 type ToolCalls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the tool in the calls. There may be no such tool, or none any more.
+	// The id of the tool in the calls. The tool need not exist, or no longer exist.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The number of calls, open ones included.
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`
