@@ -7,14 +7,16 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/server/service"
 )
 
 // registerAPI adds every method of the API. Handlers speak Connect, gRPC-Web and gRPC, with JSON or protobuf.
 func (s *Server) registerAPI(mux *http.ServeMux) {
-	a := &api{mux, s.cfg.Service, []connect.HandlerOption{connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1 << 10), withForms()}}
+	a := &api{mux, s.cfg.Service, connect.WithHandlerOptions(connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1<<10), withForms())}
 	calls, tools, documents, admin := s.cfg.Service.Calls, s.cfg.Service.Tools, s.cfg.Service.Documents, s.cfg.Service.Admin
 	stream(a, tooldv1.CallService_ExecuteTool_FullMethodName, calls.ExecuteTool)
 	unary(a, tooldv1.CallService_CallTool_FullMethodName, calls.CallTool)
@@ -94,41 +96,77 @@ func registerAdmin(a *api, admin tooldv1.AdminServiceServer) {
 type api struct {
 	mux     *http.ServeMux
 	service *service.Service
-	options []connect.HandlerOption
+	options connect.HandlerOption
 }
 
-func unary[Req, Res any](a *api, name string, f func(context.Context, *Req) (*Res, error)) {
-	a.mux.Handle(name, connect.NewUnaryHandler(name, func(ctx context.Context, r *connect.Request[Req]) (*connect.Response[Res], error) {
-		res, err := service.Unary(ctx, a.service, name, f, r.Msg)
+// An envelope holds a message of any type. Connect generates its code for each pair of types, which took 1 MB of the binary, so it gets
+// only this type.
+type envelope struct{ proto.Message }
+
+// A message is a pointer to a generated message type T.
+type message[T any] interface {
+	*T
+	proto.Message
+}
+
+// with returns the options of a method whose requests have the type Req.
+func with[Req any, M message[Req]](a *api) connect.HandlerOption {
+	open := func(_ connect.Spec, m any) error {
+		m.(*envelope).Message = M(new(Req))
+		return nil
+	}
+	return connect.WithHandlerOptions(a.options, connect.WithRequestInitializer(open))
+}
+
+func unary[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(context.Context, M) (N, error)) {
+	a.unary(name, with[Req, M](a), func(ctx context.Context, req proto.Message) (proto.Message, error) { return f(ctx, req.(M)) })
+}
+
+func (a *api) unary(name string, options connect.HandlerOption, f func(context.Context, proto.Message) (proto.Message, error)) {
+	a.mux.Handle(name, connect.NewUnaryHandler(name, func(ctx context.Context, r *connect.Request[envelope]) (*connect.Response[envelope], error) {
+		res := new(envelope)
+		err := a.service.Serve(ctx, access.CredentialFrom(ctx), name, r.Msg.Message, func(ctx context.Context) (err error) {
+			res.Message, err = f(ctx, r.Msg.Message)
+			return err
+		})
 		if err != nil {
 			return nil, toConnect(err)
 		}
 		return connect.NewResponse(res), nil
-	}, a.options...))
+	}, options))
 }
 
-func stream[Req, Res any](a *api, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error) {
-	a.mux.Handle(name, connect.NewServerStreamHandler(name, func(ctx context.Context, r *connect.Request[Req], out *connect.ServerStream[Res]) error {
-		if err := service.Stream(ctx, a.service, name, f, r.Msg, service.Out[Res]{Send: out.Send, Abort: abort(ctx)}); err != nil {
+func stream[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error) {
+	a.mux.Handle(name, connect.NewServerStreamHandler(name, func(ctx context.Context, r *connect.Request[envelope], out *connect.ServerStream[envelope]) error {
+		send := func(res *Res) error { return out.Send(&envelope{N(res)}) }
+		if err := service.Stream(ctx, a.service, name, f, (*Req)(r.Msg.Message.(M)), service.Out[Res]{Send: send, Abort: abort(ctx)}); err != nil {
 			return toConnect(err)
 		}
 		return nil
-	}, a.options...))
+	}, with[Req, M](a)))
 }
 
 // bidi registers a method whose client and server send messages independently, which needs HTTP/2.
-func bidi[Req, Res any](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
-	a.mux.Handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[Req, Res]) error {
+func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
+	a.mux.Handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[envelope, envelope]) error {
 		serve := func(stream grpc.BidiStreamingServer[Req, Res]) error {
 			unlimitBody(ctx)
 			return f(stream)
 		}
-		in, out := service.In[Req]{Receive: both.Receive, Abort: abortRead(ctx)}, service.Out[Res]{Send: both.Send, Abort: abort(ctx)}
+		receive := func() (*Req, error) {
+			req, err := both.Receive()
+			if err != nil {
+				return nil, err
+			}
+			return req.Message.(M), nil
+		}
+		in := service.In[Req]{Receive: receive, Abort: abortRead(ctx)}
+		out := service.Out[Res]{Send: func(res *Res) error { return both.Send(&envelope{N(res)}) }, Abort: abort(ctx)}
 		if err := service.Bidi(ctx, a.service, name, serve, in, out); err != nil {
 			return toConnect(err)
 		}
 		return nil
-	}, a.options...))
+	}, with[Req, M](a)))
 }
 
 type controllerKey struct{}
