@@ -155,9 +155,28 @@ func TestT57MCP(t *testing.T) {
 	}
 }
 
-// post sends a request to /mcp. It returns the HTTP status and, for a refusal, the JSON-RPC code or the code of the API. params contains
-// JSON members; post adds the members that all requests have.
+// post sends a request to /mcp; see [proc.sendMCP]. It returns the HTTP status and, for a refusal, the JSON-RPC code or the code of the API.
 func (p *proc) post(t *testing.T, token, method, name, params string) string {
+	t.Helper()
+	code, text := p.sendMCP(t, token, method, name, params)
+	out := strconv.Itoa(code)
+	_, after, isError := strings.Cut(text, `"error":`)
+	var e struct {
+		Code int `json:"code"`
+		Data struct {
+			Code string `json:"code"`
+		} `json:"data"`
+	}
+	if isError {
+		must(t, json.NewDecoder(strings.NewReader(after)).Decode(&e))
+		out += " " + cmp.Or(e.Data.Code, strconv.Itoa(e.Code))
+	}
+	return out
+}
+
+// sendMCP sends a request of a client with the tasks extension to /mcp, and returns the HTTP status and the body. params contains JSON members;
+// sendMCP adds the members that all requests have.
+func (p *proc) sendMCP(t *testing.T, token, method, name, params string) (code int, text string) {
 	t.Helper()
 	var with map[string]any
 	must(t, json.Unmarshal([]byte("{"+params+"}"), &with))
@@ -184,21 +203,9 @@ func (p *proc) post(t *testing.T, token, method, name, params string) string {
 	got, err := http.DefaultClient.Do(r)
 	must(t, err)
 	defer got.Body.Close()
-	text, err := io.ReadAll(got.Body)
+	all, err := io.ReadAll(got.Body)
 	must(t, err)
-	out := strconv.Itoa(got.StatusCode)
-	_, after, isError := strings.Cut(string(text), `"error":`)
-	var e struct {
-		Code int `json:"code"`
-		Data struct {
-			Code string `json:"code"`
-		} `json:"data"`
-	}
-	if isError {
-		must(t, json.NewDecoder(strings.NewReader(after)).Decode(&e))
-		out += " " + cmp.Or(e.Data.Code, strconv.Itoa(e.Code))
-	}
-	return out
+	return got.StatusCode, string(all)
 }
 
 // TestMCPRevoked revokes the token of a running "toold mcp": the command ends, and says why.

@@ -68,7 +68,7 @@ type Server struct {
 
 // New returns a server for the API behind cfg.Conn.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Conn), tools: tooldv1.NewToolServiceClient(cfg.Conn)}
+	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Conn), tools: tooldv1.NewToolServiceClient(cfg.Conn), partial: newPartial()}
 	s.closed, s.close = context.WithCancel(context.Background())
 	capabilities := &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{ListChanged: true}}
 	capabilities.AddExtension(tasksExtension, nil)

@@ -2,8 +2,11 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,20 +23,35 @@ const (
 )
 
 // partial holds the answers of tickets that have other open questions. toold decides a ticket at once, so these answers are not in the
-// journal. After a restart, the client is asked again.
+// journal. When they are lost, at a restart for example, the questions get new keys: a client ignores a key that it has answered.
 type partial struct {
 	mu      sync.Mutex
-	answers map[string]map[string]json.RawMessage // by suspension id and key
-	order   []string                              // suspension ids, oldest first
+	tickets map[string]*answers // by suspension id
+	order   []string            // suspension ids, oldest first
+	round   string              // of the tickets that are not in the map
 }
 
+// answers are those to one ticket so far. Each loss of answers begins a new round, which is a part of the keys.
+type answers struct {
+	round string
+	by    map[string]json.RawMessage // by key of the form
+}
+
+func newPartial() partial { return partial{tickets: map[string]*answers{}, round: newRound()} }
+
+func newRound() string { return rand.Text()[:8] }
+
 // add adds answers to a ticket and returns all of them.
-func (p *partial) add(suspension string, answers map[string]json.RawMessage) (map[string]json.RawMessage, error) {
+func (p *partial) add(suspension string, some map[string]json.RawMessage) (map[string]json.RawMessage, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all, size := map[string]json.RawMessage{}, 0
-	for _, some := range []map[string]json.RawMessage{p.answers[suspension], answers} {
-		for key, a := range some {
+	all, size := maps.Clone(some), 0
+	is := p.tickets[suspension]
+	if is == nil {
+		is = &answers{round: p.round}
+	}
+	for key, a := range is.by {
+		if all[key] == nil {
 			all[key] = a
 		}
 	}
@@ -43,33 +61,45 @@ func (p *partial) add(suspension string, answers map[string]json.RawMessage) (ma
 	if size > maxPartialBytes {
 		return nil, invalid("the answers are too large; send those to all questions of the task in one request")
 	}
-	if p.answers == nil {
-		p.answers = map[string]map[string]json.RawMessage{}
-	}
-	if p.answers[suspension] == nil {
+	if p.tickets[suspension] == nil {
 		p.order = append(p.order, suspension)
 	}
-	p.answers[suspension] = all
+	p.tickets[suspension] = &answers{round: is.round, by: all}
 	if len(p.order) > maxPartial {
-		delete(p.answers, p.order[0])
+		delete(p.tickets, p.order[0])
 		p.order = slices.Delete(p.order, 0, 1)
+		p.round = newRound()
 	}
 	return all, nil
 }
 
-func (p *partial) of(suspension string) map[string]json.RawMessage {
+// of returns the answers to a ticket, which nobody changes.
+func (p *partial) of(suspension string) answers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.answers[suspension]
+	if is := p.tickets[suspension]; is != nil {
+		return *is
+	}
+	return answers{round: p.round}
 }
 
+// refuse forgets answers that were refused, so that the client is asked again.
+func (p *partial) refuse(suspension string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tickets[suspension] != nil {
+		p.tickets[suspension] = &answers{round: newRound()}
+	}
+}
+
+// drop forgets the answers to a ticket that is decided.
 func (p *partial) drop(suspension string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answers[suspension] == nil {
+	if p.tickets[suspension] == nil {
 		return
 	}
-	delete(p.answers, suspension)
+	delete(p.tickets, suspension)
 	p.order = slices.DeleteFunc(p.order, func(s string) bool { return s == suspension })
 }
 
@@ -82,11 +112,22 @@ func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspen
 	}
 	open, answered := mcp.InputRequestMap{}, s.partial.of(q.GetSuspensionId())
 	for key, question := range all {
-		if answered[key] == nil {
-			open[taskKey(q, key)] = question
+		if answered.by[key] == nil {
+			open[q.GetSuspensionId()+"."+answered.round+"."+key] = question
 		}
 	}
 	return open, nil
+}
+
+// formOf returns the key of the form that a key of taskQuestions names. It accepts any round, because the client may show the form of an earlier
+// one. It returns nothing for another ticket.
+func formOf(q *tooldv1.Suspension, key string) string {
+	suspension, rest, _ := strings.Cut(key, ".")
+	_, form, _ := strings.Cut(rest, ".")
+	if suspension != q.GetSuspensionId() {
+		return ""
+	}
+	return form
 }
 
 // isClosed reports whether an answer says that the person closed the form.
@@ -94,8 +135,6 @@ func isClosed(text json.RawMessage) bool {
 	var a elicited
 	return json.Unmarshal(text, &a) == nil && a.Action == "cancel"
 }
-
-func taskKey(q *tooldv1.Suspension, key string) string { return q.GetSuspensionId() + "." + key }
 
 // updateTask takes answers to the questions of a task. It ignores answers to other questions, such as those of an earlier round.
 func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *taskAnswers) (*ack, error) {
@@ -110,29 +149,33 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	if err != nil || questions == nil {
 		return done, err
 	}
-	answers := map[string]json.RawMessage{}
-	for key := range ticketOf(q).forms {
-		if text := p.Responses[taskKey(q, key)]; text != nil && !isClosed(text) {
-			answers[key] = text
+	given, forms := map[string]json.RawMessage{}, ticketOf(q).forms
+	for key, text := range p.Responses {
+		form := formOf(q, key)
+		if _, ok := forms[form]; ok && !isClosed(text) {
+			given[form] = text
 		}
 	}
-	if len(answers) == 0 {
+	if len(given) == 0 {
 		return done, nil
 	}
-	if answers, err = s.partial.add(q.GetSuspensionId(), answers); err != nil {
+	if given, err = s.partial.add(q.GetSuspensionId(), given); err != nil {
 		return done, err
 	}
-	d, err := decisionOf(q, answers)
+	d, err := decisionOf(q, given)
 	if err == nil && d == nil {
 		return done, nil
 	}
-	s.partial.drop(q.GetSuspensionId()) // Answers that are refused have to be sent again.
-	if err != nil {
-		return done, err
+	if err == nil {
+		err = s.decide(ctx, p.ID, q, d)
 	}
-	err = s.decide(ctx, p.ID, q, d)
 	if status.Code(err) == codes.FailedPrecondition { // Another answer was first, or the call has ended.
 		err = nil
 	}
-	return done, err
+	if err != nil {
+		s.partial.refuse(q.GetSuspensionId())
+		return done, err
+	}
+	s.partial.drop(q.GetSuspensionId())
+	return done, nil
 }

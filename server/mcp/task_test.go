@@ -141,8 +141,8 @@ func open(t *testing.T, url, id string) (keys []string) {
 const bothSchema = `{"question":"Both?","schema":{"type":"object","required":["a","b"],"properties":{` +
 	`"a":{"type":"object","properties":{"n":{"type":"integer"}}},"b":{"type":"object","properties":{"n":{"type":"integer"}}}}}}`
 
-// TestTaskQuestions checks a task that asks two questions at once: a part of the answers counts until the server restarts, the task itself
-// survives, and an answer to an earlier question changes nothing.
+// TestTaskQuestions checks a task that asks two questions at once: a part of the answers counts until the server restarts. Then the client is
+// asked again with new keys, the form that it still shows counts, and an answer to an earlier question changes nothing.
 func TestTaskQuestions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -154,18 +154,22 @@ func TestTaskQuestions(t *testing.T) {
 	if len(keys) != 2 || keys[0] == keys[1] {
 		t.Fatalf("the questions are %v, want two", keys)
 	}
-	update(t, url, id, keys[0], "unknown")
+	update(t, url, id, keys[0], "unknown", "earlier.round.b", keys[1]+"b")
 	if left := open(t, url, id); !slices.Equal(left, keys[1:]) {
 		t.Errorf("after the first answer, the questions are %v, want %v", left, keys[1:])
 	}
 	w.stop()
 	w.start()
 	url = w.serve(mcpserver.Config{})
-	if again := open(t, url, id); !slices.Equal(again, keys) {
-		t.Errorf("after the restart, the questions are %v, want %v", again, keys)
+	again := open(t, url, id)
+	if len(again) != 2 || slices.Contains(again, keys[0]) || slices.Contains(again, keys[1]) {
+		t.Errorf("after the restart, the questions are %v, want two new keys instead of %v", again, keys)
 	}
 	update(t, url, id, keys[1])
-	update(t, url, id, keys[0])
+	if left := open(t, url, id); !slices.Equal(left, again[:1]) {
+		t.Errorf("after the answer to an earlier form, the questions are %v, want %v", left, again[:1])
+	}
+	update(t, url, id, again[0])
 	await(t, url, id)
 	update(t, url, id, keys...) // The call has ended.
 	r := task(t, url, "alice", withTasks, "tasks/get", id)
@@ -191,12 +195,13 @@ func TestTaskDeclined(t *testing.T) {
 		t.Errorf("the task ended as %+v", r)
 	}
 	id = start(t, url, withTasks, "ask_user", bothSchema)
-	key := open(t, url, id)[0]
-	if r := post(t, url, "alice", withForms, "tasks/update", id, fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:7}}`, id, key)); r.Error.Code != -32602 {
+	keys = open(t, url, id)
+	update(t, url, id, keys[0])
+	if r := post(t, url, "alice", withForms, "tasks/update", id, fmt.Sprintf(`{"taskId":%q,"inputResponses":{%q:7}}`, id, keys[1])); r.Error.Code != -32602 {
 		t.Errorf("an answer that is a number returned %+v", r)
 	}
-	if left := open(t, url, id); len(left) != 2 {
-		t.Errorf("after a refused answer, the questions are %v, want two", left)
+	if left := open(t, url, id); len(left) != 2 || slices.Contains(left, keys[0]) {
+		t.Errorf("after a refused answer, the questions are %v, want two with new keys", left)
 	}
 }
 
