@@ -209,7 +209,7 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// The alerts fire when their tests say so, and Prometheus accepts every expression of the dashboard.
+// The alerts fire as their tests expect, and Prometheus accepts every expression of the dashboard.
 func TestPromtoolAcceptsAlertsAndDashboard(t *testing.T) {
 	promtool(t, "check", "rules", alertsFile)
 	promtool(t, "test", "rules", "../deploy/prometheus/alerts_test.yaml")

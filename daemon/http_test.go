@@ -283,8 +283,8 @@ func TestT134LoginLink(t *testing.T) {
 	}
 }
 
-// TestT133Cookie (T133) checks that the cookie of a session counts only for pages of the server itself, also after a restart, and not after
-// the end of the session.
+// TestT133Cookie (T133) checks that the cookie of a session is accepted only for pages of the server itself. It stays valid over a restart,
+// and becomes invalid with the end of the session.
 func TestT133Cookie(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start("--listen-http", "127.0.0.1:0")

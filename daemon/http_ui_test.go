@@ -203,7 +203,8 @@ func TestUIStreamWaits(t *testing.T) {
 	}
 }
 
-// TestUIStreamOfADrain checks that a stream which the daemon ends has an error. Otherwise a page would take half a message for a whole one.
+// TestUIStreamOfADrain checks that a stream contains an error when the daemon ends it. Otherwise a page would show half a message as
+// complete.
 func TestUIStreamOfADrain(t *testing.T) {
 	_, p, b := uiDaemon(t)
 	defer http.DefaultClient.CloseIdleConnections()

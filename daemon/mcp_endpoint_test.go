@@ -67,7 +67,7 @@ func TestClaudeDesktop(t *testing.T) {
 	}
 }
 
-// TestMCPWithoutDaemon checks that the command says so when no daemon answers.
+// TestMCPWithoutDaemon checks the error of the command when no daemon answers.
 func TestMCPWithoutDaemon(t *testing.T) {
 	s := newSite(t, "")
 	cmd := s.command()

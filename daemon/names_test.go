@@ -89,8 +89,8 @@ func TestRenamedTools(t *testing.T) {
 	}
 }
 
-// TestRenameOnReload checks that a reload changes ids, also when a new tool gets an id that becomes free. It refuses ids that are taken or
-// reserved, with the sources.
+// TestRenameOnReload checks that a reload changes ids. A new tool may get an id that becomes free in the same reload. The reload refuses
+// ids that are taken or reserved, and the error names the sources of both tools.
 func TestRenameOnReload(t *testing.T) {
 	r := newRenamed(t)
 	r.configure("{}\n")

@@ -99,8 +99,8 @@ func TestTokensOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestT137ReloadRemovesToken (T137) checks that a reload ends the streams of a token that the configuration no longer has, and of the tokens
-// that it created, and accepts a new one.
+// TestT137ReloadRemovesToken (T137) checks that a reload ends the streams of a token that the configuration no longer has, and those of the
+// tokens that it created. The reload also makes a new token valid.
 func TestT137ReloadRemovesToken(t *testing.T) {
 	s := newSite(t, "")
 	config := s.rules + ".config"

@@ -66,7 +66,7 @@ func TestClaim(t *testing.T) {
 		if !longer.Since.Equal(first.Since) || longer.Until.Sub(first.Until) != 7*time.Minute {
 			t.Errorf("the extended claim is %+v, before %+v", longer, first)
 		}
-		// A claim of another person refuses no decision.
+		// A claim of another person does not prevent a decision.
 		if c = w.answer(erin, c, yes()); c.Status != call.Succeeded {
 			t.Errorf("call %s", c.Status)
 		}

@@ -109,8 +109,8 @@ func TestT84AttemptOutlivesTheDaemon(t *testing.T) {
 	}
 }
 
-// TestT84AttemptDoesNotOutlive checks an attempt whose program does not reconnect in time: recovery handles it. The time is the longer one
-// of the program's lease and the hold. A cancel request ends the wait for the lease but not the hold.
+// TestT84AttemptDoesNotOutlive checks an attempt whose program does not reconnect in time: recovery handles it. The daemon waits for the
+// program's lease or for the hold, whichever is longer. A cancel request ends the wait for the lease but not the hold.
 func TestT84AttemptDoesNotOutlive(t *testing.T) {
 	tests := []struct {
 		hold, until time.Duration

@@ -28,8 +28,8 @@ func (e *Engine) Rights(ctx context.Context, p tool.Principal, suspensionID stri
 	return e.decisions.check.Rights(l.record(), p, suspensionID), nil
 }
 
-// Claim claims a suspension or releases the claim. It returns the current claim, or nil. Watchers of the call see the change. A claim refuses
-// no decision.
+// Claim claims a suspension or releases the claim. It returns the current claim, or nil. Watchers of the call see the change. A claim does
+// not prevent other people from deciding.
 func (e *Engine) Claim(ctx context.Context, p tool.Principal, r call.ClaimRequest) (*call.Claim, error) {
 	if !e.drain.Admit() {
 		return nil, refusal.Draining()

@@ -17,7 +17,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// using is a tool whose calls name the resources in their argument use, and wait until the test lets them end.
+// using is a tool whose calls name the resources in their argument "use", and wait until the test lets them end.
 type using struct {
 	tool.Tool
 	desk *desk
@@ -104,7 +104,7 @@ func (d *desk) end(s call.Spec) {
 	synctest.Wait()
 }
 
-// tools returns three tools: use names its resources, bash names none, and read only reads and is concurrency-safe.
+// tools returns three tools: "use" names its resources, "bash" names none, and "read" is read-only and concurrency-safe.
 func (d *desk) tools() []tool.Tool {
 	do := func(id string, e tool.Effects, mildest *tool.Effects) tool.Tool {
 		return tool.Func(tool.Descriptor{ID: id, Effects: e, Mildest: mildest, Idempotent: true, Parameters: json.RawMessage(anyObject)}, d.execute)

@@ -12,7 +12,7 @@ import (
 )
 
 // TestEndRunTakesWhatItsCallsWriteAtTheirEnd checks that the end of a run removes even the documents that its last calls write while they
-// end. A hook of a cancelled call writes such a document, or a tool that already has its result.
+// end. The test lets two write such a document: a hook of a cancelled call, and a tool that already has its result.
 func TestEndRunTakesWhatItsCallsWriteAtTheirEnd(t *testing.T) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "k"}
 	late := func(id string, end func(context.Context) (*tool.Result, error)) tool.Tool {

@@ -91,7 +91,7 @@ func (c *Console) send(w http.ResponseWriter, r *http.Request, f *zip.File) {
 	}
 }
 
-// acceptsGzip reads Accept-Encoding (RFC 9110, section 12.5.3): a name, perhaps with a weight, of which 0 refuses it.
+// acceptsGzip reads Accept-Encoding (RFC 9110, section 12.5.3): names with an optional weight. The weight 0 refuses the encoding.
 func acceptsGzip(r *http.Request) bool {
 	for _, coding := range strings.Split(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
 		name, weight, _ := strings.Cut(strings.ToLower(coding), ";")

@@ -39,7 +39,7 @@ func TestLineAndText(t *testing.T) {
 	}
 }
 
-// safe reports whether a terminal only displays s.
+// safe reports whether printing s to a terminal only displays it.
 func safe(s string) bool {
 	for _, r := range s {
 		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r)) {

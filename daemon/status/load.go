@@ -1,4 +1,4 @@
-// Package status says how a daemon is: its load in the latest hour, and what is wrong and what to do about it.
+// Package status reports the state of a daemon: its load in the latest hour, what is wrong, and what to do about it.
 package status
 
 import (

@@ -100,7 +100,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 // Cancel implements [subagent.Caller].
 func (s subagents) Cancel(ctx context.Context, t *subagent.Turn, reason string) (unseen []string) {
 	lasting := context.WithoutCancel(ctx) // Do not stop when ctx ends: a status that is already known must still be read.
-	// Ignore errors: a call whose cancellation could not be stored does not end in time, so Cancel returns its id.
+	// Ignore errors. When a cancellation could not be stored, the call does not end in time, and Cancel returns its id.
 	_, _ = s.engine().CancelBatch(lasting, t.Parent.Caller, t.Batch, reason, "")
 	for i := range t.Calls {
 		w, err := s.engine().Watch(lasting, t.Parent.Caller, t.Calls[i].ID, "", true)

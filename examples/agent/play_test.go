@@ -112,7 +112,7 @@ func environment() []string {
 	return env
 }
 
-// serve starts the daemon, also over the data of one that was killed.
+// serve starts the daemon. The data may be that of a daemon that was killed.
 func (p *play) serve(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(binary, "serve", "--config", "toold.yaml", "--data", "data", "--workspace", p.workspace)

@@ -109,8 +109,8 @@ func (b *Batch) Alone(e *tool.Effects) bool {
 	return b.Strategy == call.Sequential || b.Strategy == call.Auto && !safe(e) && len(e.Resources) == 0
 }
 
-// Joins reports whether a call with these effects may run together with the calls of a group. With the strategy AUTO, adjacent calls run
-// together when each two of them are safe, or both name their resources and these do not overlap.
+// Joins reports whether a call with these effects may run together with the calls of a group. With the strategy AUTO, two adjacent calls
+// may run together when both are safe, or when both name resources that do not overlap.
 func (b *Batch) Joins(group []*tool.Effects, e *tool.Effects) bool {
 	if len(group) == 0 || b.Parallel() {
 		return true

@@ -12,8 +12,9 @@
 // such a call shows, after it has recomputed the digest ([Verify]).
 //
 // Streams are iterators. After a broken connection or a restart of the daemon they continue at their last cursor, and deliver no event
-// twice. While the daemon cannot be reached, methods send their requests again for the time of [WithPatience]. After an error with a
-// [Error.RetryAfter] within this time, they send the request again then. They return every other error, as an [*Error] with a [Reason].
+// twice. While the daemon cannot be reached, methods repeat their requests for the time of [WithPatience]. When an error has an
+// [Error.RetryAfter] within this time, they wait that long and repeat the request. They return every other error, as an [*Error] with a
+// [Reason].
 //
 // Before its first request a client compares the daemon's version with that of this module.
 //

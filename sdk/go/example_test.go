@@ -18,7 +18,7 @@ func clock(call *tooldv1.NotHandled) json.RawMessage {
 	return answer
 }
 
-// An agent keeps a tool of its own beside those of toold.
+// The agent runs one tool itself, in addition to the tools of toold.
 func ExampleTurnResult_Merge() {
 	run := func(ctx context.Context, client *toold.Client, response json.RawMessage) ([]json.RawMessage, error) {
 		toolset, err := client.Toolset(ctx, toold.OpenAI, toold.ToolsetConfig{OwnTools: []string{"clock"}})

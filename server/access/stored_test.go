@@ -161,7 +161,7 @@ func TestT137GrantBeyondCreator(t *testing.T) {
 	}
 }
 
-// TestT137GrantReadOnly (T137) checks that a read-only credential changes nothing, and creates no credential that does.
+// TestT137GrantReadOnly (T137) checks that a read-only credential can change nothing, and can create only read-only credentials.
 func TestT137GrantReadOnly(t *testing.T) {
 	a, table := start(t, newShelf()), access.Table()
 	g := grant("operator", "caller")

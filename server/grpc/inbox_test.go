@@ -19,8 +19,8 @@ func waits(w *world, text string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// TestWatchInbox checks the messages of the inbox: an approver without the right to watch the namespace sees the question with its rights,
-// its decision and its call, and a read-only field mask.
+// TestWatchInbox checks the messages of the inbox. An approver that may not watch the namespace sees the question, its rights, its
+// decision, and the fields of the call that the read mask names.
 func TestWatchInbox(t *testing.T) {
 	w := newWorld(t, options{})
 	c := waits(w, "x")

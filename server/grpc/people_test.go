@@ -129,8 +129,8 @@ func TestClaimSuspension(t *testing.T) {
 	}
 }
 
-// TestT62SecondCredential lets people come with a second credential: another token, and the unix socket. They stay the same people, for four
-// eyes and for votes, also when a delegate acted for them (T114).
+// TestT62SecondCredential checks people who use a second credential: another token, or the unix socket. Both count as one person, for four
+// eyes and for votes, even when a delegate acted for them (T114).
 func TestT62SecondCredential(t *testing.T) {
 	person := func(subject string, roles ...string) tool.Principal {
 		return tool.Principal{Namespace: "default", Subject: subject, Roles: roles}

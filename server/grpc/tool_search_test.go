@@ -63,7 +63,7 @@ func (w *world) exportIDs(user string, req *tooldv1.ExportToolsRequest) (ids []s
 }
 
 // TestT139SearchKeepsHiddenToolsHidden (T139) compares a world with hidden tools that match everything with a world without them. Searches
-// and exports must give the same bytes in both: hidden tools also do not influence the order.
+// and exports must give the same bytes in both, because hidden tools must not even influence the order.
 func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	t.Parallel()
 	plain, stuffed := newSearchWorld(t), newSearchWorld(t)

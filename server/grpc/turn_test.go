@@ -334,8 +334,8 @@ func marshal(t *testing.T, v any) string {
 	return string(b)
 }
 
-// TestGetTurnCountsWatchers checks that GetTurn is refused at the limit of watchers, before it reads the results of the turn, and that it
-// no longer counts when it has ended.
+// TestGetTurnCountsWatchers checks that GetTurn is refused at the limit of watchers, before it reads the results of the turn. When GetTurn
+// has ended, it no longer counts.
 func TestGetTurnCountsWatchers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach = 1 }})

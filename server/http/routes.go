@@ -40,7 +40,7 @@ func (s *Server) routes() http.Handler {
 	return s.endSlow(s.protect(s.withPages(s.withCredential(formFromQuery(inJSON(mux))))))
 }
 
-// withPages serves the console at its addresses. A link of another site may open one of them, so they are outside the check of the session.
+// withPages serves the console at its addresses. A link on another site may open one of them, so withPages does not check the session.
 func (s *Server) withPages(next http.Handler) http.Handler {
 	if s.cfg.Pages == nil {
 		return next

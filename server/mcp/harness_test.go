@@ -50,7 +50,7 @@ type world struct {
 	dir  string
 	conn *grpc.ClientConn
 	stop func()
-	last *mcpserver.Server // the one of the last call of serve
+	last *mcpserver.Server // the server of the last call of serve
 
 	old     context.Context // done when the credentials of users whose name ends with oldCredential have expired
 	expire  context.CancelFunc

@@ -82,7 +82,7 @@ func call(t *testing.T, c *mcp.ClientSession, name string, arguments any) *mcp.C
 	return r
 }
 
-// TestContent checks the kinds of content, also of media that are stored as artifacts.
+// TestContent checks the kinds of content, including media that are stored as artifacts.
 func TestContent(t *testing.T) {
 	w := newWorld(t)
 	r := call(t, connect(t, w.serve(mcpserver.Config{}), "alice", "", nil), "mixed", nil)

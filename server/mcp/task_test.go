@@ -141,8 +141,9 @@ func open(t *testing.T, url, id string) (keys []string) {
 const bothSchema = `{"question":"Both?","schema":{"type":"object","required":["a","b"],"properties":{` +
 	`"a":{"type":"object","properties":{"n":{"type":"integer"}}},"b":{"type":"object","properties":{"n":{"type":"integer"}}}}}}`
 
-// TestTaskQuestions checks a task that asks two questions at once: a part of the answers counts until the server restarts. Then the client is
-// asked again with new keys, the form that it still shows counts, and an answer to an earlier question changes nothing.
+// TestTaskQuestions checks a task that asks two questions at once. An answer to one of them is kept until the server restarts. Then the
+// client gets the questions again with new keys. The answer to the form that it still shows is accepted, and an answer to an earlier question
+// changes nothing.
 func TestTaskQuestions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})

@@ -245,8 +245,8 @@ const (
 	maxMedia  = 4 << 20   // bytes of all media of a turn, the default of package turn
 )
 
-// artifact reads an artifact. It returns nil when the artifact is no longer stored, or larger than its result says and than all media of a
-// turn may be. The message then contains only the artifact's name.
+// artifact reads an artifact. It returns nil when the artifact is no longer stored. It also returns nil when the artifact is larger than
+// its result says, and exceeds the limit for all media of a turn. The message then contains only the artifact's name.
 func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name string) (data []byte, err error) {
 	for {
 		part, err := s.engine.ReadArtifact(ctx, p, id, name, int64(len(data)), pieceSize)

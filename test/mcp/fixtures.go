@@ -142,7 +142,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// addChanges adds a tool that changes the list of tools: each of its calls connects another worker, which has a tool of its own.
+// addChanges adds a tool that changes the list of tools: each of its calls connects another worker with another tool.
 func addChanges(ctx context.Context, w *worker.Worker, address string, running *sync.WaitGroup) {
 	var calls atomic.Int32
 	worker.Add(w, change("test_trigger_tool_change", "Adds a tool to the list."), func(context.Context, *worker.Call, none) (string, error) {

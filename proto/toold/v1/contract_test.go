@@ -174,7 +174,8 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 
 // TestRequestsNameNoNamespace checks that no client can choose a namespace in a request, because the authentication determines it. A
 // request may contain a Principal: the server fills it, and ignores what the client sent. Requests to hooks may name the namespace, because
-// the daemon sends them. Those for tokens may too: the server refuses another namespace to everybody but admins (TestT137GrantBeyondCreator).
+// the daemon sends them. Requests about tokens may name it too: the server refuses another namespace to everybody but admins
+// (TestT137GrantBeyondCreator).
 func TestRequestsNameNoNamespace(t *testing.T) {
 	principal := (&tooldv1.Principal{}).ProtoReflect().Descriptor()
 	methods(t, func(m protoreflect.MethodDescriptor) {

@@ -93,7 +93,7 @@ func explain(err error) error {
 	return errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 }
 
-// appendText appends the JSON string of which the content is the value v. It copies strings and null.
+// appendText appends a JSON string that contains the JSON text v. It copies v when that is a string or null.
 func appendText(dst, v []byte) []byte {
 	if v[0] == '"' || v[0] == 'n' {
 		return append(dst, v...)
@@ -101,8 +101,8 @@ func appendText(dst, v []byte) []byte {
 	return appendString(dst, v)
 }
 
-// appendValue appends the value of which the JSON string v contains the text. It copies v when the text is not an object, an array, a number or
-// a boolean, or when strict parsers of JSON refuse it.
+// appendValue appends the JSON value that the JSON string v contains as text. It copies v when the text is not an object, an array, a
+// number or a boolean, or when strict parsers of JSON refuse it.
 func appendValue(dst, v []byte) []byte {
 	var text string
 	if v[0] != '"' || json.Unmarshal(v, &text) != nil {
