@@ -23,7 +23,7 @@ func framed(body []byte) []byte {
 func formsOf(t testing.TB) (forms, bodies [][]byte) {
 	t.Helper()
 	short := everyField()
-	short.text = func(string) string { return "x" } // short texts, so that most bytes are structure
+	short.text = func(string) string { return "x" } // with short texts, most bytes are structure
 	for _, c := range []*call.Call{filled[call.Call](short), waitingCall(), {}} {
 		b, err := call.EncodeCall(c)
 		if err != nil {

@@ -52,8 +52,8 @@ effects: {mutability: MUTATING}
 run: {program: ./run.sh, args: [%s], profile: none}
 `
 
-// TestTaskAfterKill kills the daemon with kill -9 while the tool of one task runs and another task waits for a person. The next daemon tells
-// the truth about both, and neither tool runs twice.
+// TestTaskAfterKill kills the daemon with kill -9 while the tool of one task runs and another task waits for a person. The next daemon
+// reports the true state of both, and neither tool runs twice.
 func TestTaskAfterKill(t *testing.T) {
 	s := newSite(t, "rules:\n  - {name: person, action: ask, tools: [asked]}\n  - {name: rest, action: allow, tools: [\"*\"]}\n")
 	dir := filepath.Join(filepath.Dir(s.rules), "tools")
@@ -64,7 +64,7 @@ func TestTaskAfterKill(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "run.sh"), []byte("#!/bin/sh\necho began >> \"$1\"\n[ \"$1\" = asked ] || exec sleep 1000\n"), 0o700))
 	flags := []string{"--listen-http", "127.0.0.1:0", "--command-directory", dir}
 	runs := func(id string) int {
-		text, _ := os.ReadFile(filepath.Join(s.workspace, id)) // absent before the first run
+		text, _ := os.ReadFile(filepath.Join(s.workspace, id)) // the file does not exist before the first run
 		return strings.Count(string(text), "began\n")
 	}
 

@@ -255,8 +255,8 @@ type Store interface {
 	RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error)
 	// BlockedRuns calls visit with each blocked run.
 	BlockedRuns(ctx context.Context, visit func(Run) error) error
-	// Expiring returns suspended calls of a namespace, those first whose open question expires first. Of the query it reads Namespace, After,
-	// AfterExpiry and Limit. It reads an index of the open questions of all namespaces.
+	// Expiring returns suspended calls of a namespace, in the order in which their open questions expire. It uses the fields Namespace,
+	// After, AfterExpiry and Limit of the query. It reads an index of the open questions of all namespaces.
 	Expiring(ctx context.Context, q call.Query) (call.Page, error)
 	// Counts returns how many calls have each status that is not terminal.
 	Counts(ctx context.Context) (map[call.Status]int, error)

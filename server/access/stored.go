@@ -269,7 +269,7 @@ func (a *Auth) List(by *Identity, namespace string) ([]*Stored, error) {
 func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if err := by.Ended(); err != nil { // Under the lock, so that of two credentials that revoke each other one remains.
+	if err := by.Ended(); err != nil { // This check holds the lock. When two credentials revoke each other, one of them remains.
 		return 0, err
 	}
 	all := slices.Collect(a.tokens.Load().all())

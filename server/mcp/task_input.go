@@ -23,15 +23,16 @@ const (
 )
 
 // partial holds the answers of tickets that have other open questions. toold decides a ticket at once, so these answers are not in the
-// journal. When they are lost, at a restart for example, the questions get new keys: a client ignores a key that it has answered.
+// journal. They can be lost, for example at a restart. The questions then get new keys, because a client ignores a key that it has
+// answered.
 type partial struct {
 	mu      sync.Mutex
 	tickets map[string]*answers // by suspension id
 	order   []string            // suspension ids, oldest first
-	round   string              // of the tickets that are not in the map
+	round   string              // round of all tickets without an entry in the map
 }
 
-// answers are those to one ticket so far. Each loss of answers begins a new round, which is a part of the keys.
+// answers holds the answers to one ticket so far. The round is a part of the keys; each loss of answers begins a new round.
 type answers struct {
 	round string
 	by    map[string]json.RawMessage // by key of the form
@@ -73,7 +74,7 @@ func (p *partial) add(suspension string, some map[string]json.RawMessage) (map[s
 	return all, nil
 }
 
-// of returns the answers to a ticket, which nobody changes.
+// of returns the answers to a ticket. The map in it must not be changed.
 func (p *partial) of(suspension string) answers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +120,8 @@ func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspen
 	return open, nil
 }
 
-// formOf returns the key of the form that a key of taskQuestions names. It accepts any round, because the client may show the form of an earlier
-// one. It returns nothing for another ticket.
+// formOf returns the key of the form that a key of taskQuestions names. It accepts any round, because the client may still show a form of
+// an earlier round. It returns nothing for another ticket.
 func formOf(q *tooldv1.Suspension, key string) string {
 	suspension, rest, _ := strings.Cut(key, ".")
 	_, form, _ := strings.Cut(rest, ".")
