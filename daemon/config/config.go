@@ -115,7 +115,7 @@ type TLS struct {
 // Auth says who may use the daemon. The daemon also accepts the token in its token file, and its own user at the unix socket.
 type Auth struct {
 	Tokens  []Token       `yaml:"tokens" reload:"always" help:"static tokens of people and programs" see:"#who-may-come-in"`
-	Session time.Duration `yaml:"session" reload:"always" default:"12h" min:"1m" max:"30d" help:"time after which a browser must sign in again; sessions that exist keep theirs" see:"../how-to/manage-tokens.md#sign-a-browser-in"`
+	Session time.Duration `yaml:"session" reload:"always" default:"12h" min:"1m" max:"30d" help:"time after which a browser must sign in again; existing sessions keep their time" see:"../how-to/manage-tokens.md#sign-a-browser-in"`
 
 	Issuers      []Issuer      `yaml:"issuers" reload:"always" help:"OpenID Connect issuers whose tokens are accepted" see:"../how-to/authenticate-clients.md"`
 	Certificates []Certificate `yaml:"certificates" reload:"always" help:"client certificates that need no token; the first entry that matches applies" see:"../how-to/authenticate-clients.md#client-certificates"`

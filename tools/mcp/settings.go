@@ -9,7 +9,7 @@ import (
 // Settings configure the connections to MCP servers, and the daemon as an MCP server.
 type Settings struct {
 	// Approvals is for the daemon's own endpoint; this package does not use it.
-	Approvals bool `yaml:"approvals" help:"offer the approval of a call to the MCP client that sent it, if its principal alone may approve it; a client can answer without asking a person" see:"../how-to/use-from-mcp-clients.md#approvals"`
+	Approvals bool `yaml:"approvals" help:"offer the approval of a call to the MCP client that sent it, if one approver is enough and this may be the caller; a client can answer without asking a person" see:"../how-to/use-from-mcp-clients.md#approvals"`
 
 	Files   []string         `yaml:"files" help:"mcpServers JSON files of Claude Desktop, Cursor or VS Code, whose servers' tools are offered" see:"tools/mcp.md"`
 	Servers []ServerSettings `yaml:"servers" help:"settings for the servers in mcp.files"`
