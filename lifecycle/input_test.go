@@ -51,7 +51,8 @@ func (w *world) send(id string, in call.Input) call.InputState {
 	return state
 }
 
-// TestInputIsTypedOnce checks that input that is repeated or overlaps earlier input takes effect once, and also a repeated signal.
+// TestInputIsTypedOnce checks that input that is repeated or overlaps earlier input takes effect once. The same holds for a repeated
+// signal.
 func TestInputIsTypedOnce(t *testing.T) {
 	p := &typist{}
 	inBubble(t, []tool.Tool{p.tool()}, nil, func(t *testing.T, w *world) {

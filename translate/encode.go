@@ -23,7 +23,7 @@ import (
 var errNotText = errors.New("a text is not UTF-8")
 
 // encodeEvents encodes the events of a frame as the field of its message. It encodes events of common kinds by hand, without generated
-// code. To build and encode their messages was measured to take a tenth of the server's CPU time for a call.
+// code. Building and encoding their messages took a tenth of the server's CPU time for a call.
 func encodeEvents(callID string, events []call.Event) ([]byte, error) {
 	return written(func(w *encoder) {
 		for i := range events {

@@ -39,7 +39,7 @@ func (fake) ReadArtifact(_ context.Context, _ tool.Principal, _, _ string, offse
 	return call.Part{Bytes: data[offset:end], EOF: end == imageSize}, nil
 }
 
-// TestLateMedia checks that the image of a late call is sent when the image of another call alone would fit, too, but not both.
+// TestLateMedia checks two calls whose images do not fit into one message together. When only one of the calls is late, its image is sent.
 func TestLateMedia(t *testing.T) {
 	parsed, err := turn.Parse(turn.Request{Provider: turn.Anthropic, Message: []byte(
 		`{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"shot","input":{}},{"type":"tool_use","id":"b","name":"shot","input":{}}]}`)})

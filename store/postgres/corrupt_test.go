@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestFlippedBits (P9) checks that a damaged row is refused, and that no other row is.
+// TestFlippedBits (P9) checks that a damaged row is refused, and that all other rows can still be read.
 func TestFlippedBits(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})

@@ -14,7 +14,7 @@ const (
 	cachedDocumentLists = 4096
 )
 
-// A documentCache keeps lists of documents until any document changes. It makes conversations faster that read files, because each of their
+// A documentCache keeps lists of documents until any document changes. It makes conversations that read files faster, because each of their
 // calls reads the same list of documents.
 type documentCache struct {
 	mu    sync.Mutex

@@ -48,8 +48,8 @@ func TestT108CopiedStore(t *testing.T) {
 	})
 }
 
-// TestT86SalvagedStore checks the same as TestT108CopiedStore, for a store with a broken header after "toold salvage". No daemon opens such
-// a store before.
+// TestT86SalvagedStore checks the same as TestT108CopiedStore, for a store with a broken header after "toold salvage". Before the salvage,
+// no daemon opens the store.
 func TestT86SalvagedStore(t *testing.T) {
 	holdsElsewhere(t, 86, func(_ *loop, from, to string) {
 		path := filepath.Join(from, "journal.db")
