@@ -21,8 +21,7 @@ type Query struct {
 	CreatedAfter  time.Time // inclusive
 	CreatedBefore time.Time // exclusive
 	OldestFirst   bool
-	// The following conditions need the record of a call, because no index covers them: see [Query.Holds]. For one page of such a query, a
-	// store reads at most [MaxScan] records that do not match.
+	// The following conditions need the record of a call: see [Query.Holds].
 	Executed []Executed
 	Errors   []tool.Code       // code of the result's error
 	Labels   map[string]string // the run has all of these
@@ -45,9 +44,14 @@ func (q *Query) Waits(c *Call) bool {
 		(q.CreatedAfter.IsZero() || !c.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore))
 }
 
-// MaxScan is the maximum number of calls that a store reads for one page without selecting them. It counts the calls that do not meet the
-// conditions of [Query.Holds]. SQLite also counts calls of other tools and of other times.
+// MaxScan is the maximum number of calls that a store looks at in vain for one page. A store reads calls in list order from one index, and
+// counts those that do not meet the conditions that this index does not cover.
 const MaxScan = 2000
+
+// WaitsInThread reports whether the query selects suspended calls of a thread, for which stores have an index.
+func (q *Query) WaitsInThread() bool {
+	return q.Run == "" && q.Thread != "" && len(q.Statuses) == 1 && q.Statuses[0] == Suspended
+}
 
 // NeedsRecord reports whether the query has conditions for [Query.Holds].
 func (q *Query) NeedsRecord() bool {
@@ -78,10 +82,11 @@ func (q *Query) Holds(c *Call) bool {
 // several pages may share them.
 type Page struct {
 	Calls []*Call
-	Next  int64 // 0 on the last page; a page with too few calls, or none, need not be the last
-	// Partial means that the store stopped after [MaxScan] calls.
+	Next  int64 // 0 on the last page; a page with fewer calls than the limit, or none, need not be the last one
+	// Partial means that the store stopped after [MaxScan] calls. Skipped is the number of calls that did not match.
 	Partial bool
-	// NextExpiry is the expiry that belongs to the position Next. It is set when the query orders by expiry.
+	Skipped int
+	// NextExpiry belongs to Next when the query orders by expiry.
 	NextExpiry time.Time
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key

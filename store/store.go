@@ -55,6 +55,9 @@ var (
 	ErrClosed error = call.Refuse(call.Unavailable, "JOURNAL_FAILED", "the journal is closed; the daemon is stopping")
 )
 
+// MaxSeeks is the maximum number of calls that [Store.Children] looks at.
+const MaxSeeks = 10_000
+
 // Durability says what a change must survive before it is acknowledged.
 type Durability uint8
 
@@ -235,6 +238,9 @@ type Store interface {
 	// the beginning was removed.
 	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	// Children returns one call of each run that the named calls started, by creation. It looks at the newest [call.MaxChildren] calls of each
+	// parent, at [MaxSeeks] calls in all, and returns the oldest one of each run. It leaves out corrupt rows.
+	Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error)
 	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, in all namespaces, oldest first. For a corrupt row it passes
 	// the key and an error.
 	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error

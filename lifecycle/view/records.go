@@ -14,6 +14,7 @@ import (
 // A Store is the part of the journal that Records reads.
 type Store interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
+	Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error)
 	Run(ctx context.Context, namespace, id string) (*store.Run, error)
 	Expiring(ctx context.Context, q call.Query) (call.Page, error)
 	CountsOf(ctx context.Context, namespace string) (statuses map[call.Status]int, actions map[string]int, err error)

@@ -28,6 +28,8 @@ func (j journal) Calls(_ context.Context, q call.Query) (page call.Page, err err
 	return page, nil
 }
 
+func (journal) Children(context.Context, string, []string) ([]*call.Call, error) { return nil, nil }
+
 func (journal) Run(context.Context, string, string) (*store.Run, error) {
 	return nil, store.ErrNotFound
 }

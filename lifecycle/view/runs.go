@@ -126,11 +126,12 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 	}
 	base.Limit = runChunk
 	seen, found := map[string]bool{"": true}, 0
-	for read := 0; read < runScan; read += runChunk {
+	for read := 0; read < runScan; {
 		page, err := r.cfg.Store.Calls(ctx, base)
 		if err != nil {
 			return 0, err
 		}
+		read += len(page.Calls) + len(page.Corrupt) + page.Skipped
 		for i, c := range page.Calls {
 			one := base
 			id := of(&one, c)
@@ -138,7 +139,7 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 				continue
 			}
 			seen[id] = true
-			first, err := r.isNewest(ctx, one, c, q.After)
+			first, err := r.isNewest(ctx, one, q.After)
 			took := false
 			if err == nil && first && matches(q, c) {
 				took, err = visit(c)
@@ -162,15 +163,33 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 	return base.After, nil
 }
 
-// isNewest reports whether a call is the newest of its run or thread. one selects the calls of that run or thread. On the first page the
-// answer is always true, because calls come newest first.
-func (r *Records) isNewest(ctx context.Context, one call.Query, c *call.Call, after int64) (bool, error) {
+// isNewest reports whether no earlier page had a call of the run or thread that one selects. On the first page it is so.
+func (r *Records) isNewest(ctx context.Context, one call.Query, after int64) (bool, error) {
 	if after == 0 {
 		return true, nil
 	}
-	one.After, one.Limit = 0, 1
-	page, err := r.cfg.Store.Calls(ctx, one)
-	return len(page.Calls) == 1 && page.Calls[0].ID == c.ID, err
+	newer := ""
+	one.OldestFirst, one.After, one.Limit = true, after-1, 1
+	err := r.each(ctx, one, func(c *call.Call) bool { newer = c.ID; return false })
+	return newer == "", err
+}
+
+// each calls visit with the calls of a query until visit returns false. A page may be empty although calls follow.
+func (r *Records) each(ctx context.Context, q call.Query, visit func(*call.Call) bool) error {
+	for {
+		page, err := r.cfg.Store.Calls(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, c := range page.Calls {
+			if !visit(c) {
+				return nil
+			}
+		}
+		if q.After = page.Next; q.After == 0 {
+			return nil
+		}
+	}
 }
 
 // matches reports whether the newest call of a run or thread meets the conditions that no index covers.
@@ -199,12 +218,14 @@ func (r *Records) activity(ctx context.Context, p tool.Principal, q call.Query, 
 		return a, nil
 	}
 	q.Statuses, q.Limit = []call.Status{call.Suspended}, call.MaxWaits
-	page, err = r.cfg.Store.Calls(ctx, q)
-	for _, c := range page.Calls {
+	seen := 0
+	err = r.each(ctx, q, func(c *call.Call) bool {
 		if Sees(p, c) && c.Open() != nil {
 			a.Waits = append(a.Waits, Call(p, c))
 		}
-	}
+		seen++
+		return seen < call.MaxWaits
+	})
 	return a, err
 }
 
@@ -217,21 +238,18 @@ func (r *Records) children(ctx context.Context, p tool.Principal, run string) (c
 	if err != nil {
 		return nil, err
 	}
-	seen := map[string]bool{"": true, run: true}
-	for _, parent := range slices.Backward(parents.Calls) {
-		below, err := r.cfg.Store.Calls(ctx, call.Query{Namespace: p.Namespace, ParentCall: parent.ID, Limit: call.MaxChildren})
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range slices.Backward(below.Calls) {
-			if seen[c.Run.ID] || !Sees(p, c) {
-				continue
-			}
-			seen[c.Run.ID] = true
-			if children = append(children, call.ChildRun{ID: c.Run.ID, ParentCall: parent.ID, Agent: c.Run.Agent.ID}); len(children) == call.MaxChildren {
-				return children, nil
-			}
-		}
+	var ids []string
+	for _, c := range slices.Backward(parents.Calls) {
+		ids = append(ids, c.ID)
 	}
-	return children, nil
+	found, err := r.cfg.Store.Children(ctx, p.Namespace, ids)
+	seen := map[string]bool{"": true, run: true}
+	for _, c := range found {
+		if seen[c.Run.ID] || !Sees(p, c) || len(children) == call.MaxChildren {
+			continue
+		}
+		seen[c.Run.ID] = true
+		children = append(children, call.ChildRun{ID: c.Run.ID, ParentCall: c.Run.ParentCall, Agent: c.Run.Agent.ID})
+	}
+	return children, err
 }

@@ -1,13 +1,18 @@
 package grpcserver_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/store"
+	"github.com/toold-dev/toold/tool"
 )
 
 // TestListFilters checks each filter of ListCalls that is not a status, an id or a time.
@@ -76,5 +81,40 @@ func TestListFiltersRefused(t *testing.T) {
 	} {
 		_, err := w.calls("vera").ListCalls(within(t), req)
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	}
+}
+
+// TestListReadsABoundedNumberOfCalls checks that a page with rare calls ends early, although the daemon reads it in portions.
+func TestListReadsABoundedNumberOfCalls(t *testing.T) {
+	w := newWorld(t, options{})
+	for i := range 6000 {
+		c := &call.Call{
+			Namespace: "default", ID: fmt.Sprintf("call-%04d", i), Tool: "echo", Caller: tool.Principal{Subject: "alice"}, Status: call.New, Executed: call.NotStarted,
+			Created: time.Unix(1_700_000_000, 0), Revision: 1, LastSequence: 1,
+		}
+		if i%200 == 0 {
+			c.Run.Labels = map[string]string{"env": "prod"}
+		}
+		must(t, w.store.Commit(within(t), &store.Change{Call: c, Create: true, Events: []call.Event{{Sequence: 1, Type: call.EventProgress}}}))
+	}
+	var sizes []int
+	req := &tooldv1.ListCallsRequest{Labels: map[string]string{"env": "prod"}, PageSize: 200}
+	for {
+		page, err := w.calls("vera").ListCalls(within(t), req)
+		must(t, err)
+		sizes = append(sizes, len(page.GetCalls()))
+		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
+			break
+		}
+	}
+	if len(sizes) < 2 || sizes[0] == 0 || sizes[0] > 16 {
+		t.Errorf("pages of %v calls; want several, because one reads at most 4,000 calls", sizes)
+	}
+	all := 0
+	for _, n := range sizes {
+		all += n
+	}
+	if all != 30 {
+		t.Errorf("%d calls in all pages, want 30", all)
 	}
 }

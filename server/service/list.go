@@ -22,7 +22,7 @@ const (
 // begins, or to 0 after the last page. A full page has at least one call. A page may have fewer calls than requested, or none.
 func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) error {
 	p := access.From(ctx).Principal
-	size, want := 0, q.Limit
+	size, want, skipped := 0, q.Limit, 0
 	at := *q
 	for at.Limit = min(portion, want); ; {
 		page, err := s.engine.List(ctx, p, at)
@@ -45,8 +45,9 @@ func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *ca
 			resp.BrokenCallIds = append(resp.BrokenCallIds, key.ID)
 		}
 		size += bytes
+		skipped += page.Skipped
 		want -= at.Limit // Count the calls that the principal may not see, too. Otherwise a single request could read an unlimited number of such calls.
-		if page.Next == 0 || page.Partial || want <= 0 || size >= pageBytes {
+		if page.Next == 0 || skipped >= call.MaxScan || want <= 0 || size >= pageBytes {
 			q.After, q.AfterExpiry = page.Next, page.NextExpiry
 			return nil
 		}

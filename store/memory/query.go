@@ -122,6 +122,27 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (call.Page, error) {
 	return finder.Page(), err
 }
 
+// Children returns a call of each run that calls started.
+func (s *Store) Children(ctx context.Context, namespace string, parents []string) (children []*call.Call, err error) {
+	seen := map[string]bool{}
+	err = s.read(ctx, func(st *state) error {
+		for _, key := range st.order {
+			r := st.calls[key]
+			if key.Namespace != namespace || r.parent == "" || seen[r.run] || !slices.Contains(parents, r.parent) {
+				continue
+			}
+			c, err := r.call()
+			if err != nil {
+				return err
+			}
+			seen[r.run] = true
+			children = append(children, c)
+		}
+		return nil
+	})
+	return children, err
+}
+
 func matches(q call.Query, r *row) bool {
 	is := func(want, have string) bool { return want == "" || want == have }
 	return is(q.Namespace, r.key.Namespace) && is(q.Caller, r.caller) && is(q.Run, r.run) && is(q.Thread, r.thread) &&

@@ -8,20 +8,23 @@ import (
 	"strings"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/rows"
 )
 
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	finder := rows.NewFinder(&q)
-	for n := cmp.Or(q.Limit, 50) + 1; ; n = min(4*n, call.MaxScan) { // A query that needs records may have to read several portions.
+	for n := cmp.Or(q.Limit, 50) + 1; ; n = min(4*n, call.MaxScan) { // When few calls match, one portion is not enough.
 		text, args := plan(q, n)
 		before, read := *finder, 0
 		err := s.Query(ctx, text, func() { *finder, read = before, 0 }, func(r rows.Row) error {
 			read++
-			c := rows.ReadCall(r)
-			q.After = c.Position
-			return finder.Take(c)
+			q.After = r.Int(0)
+			if r.Null(recordColumn) {
+				return finder.Skip(q.After)
+			}
+			return finder.Take(rows.ReadCall(r))
 		}, args...)
 		if err != nil {
 			return page, err
@@ -31,6 +34,19 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 		}
 	}
 }
+
+const selectChildren = "SELECT " + rows.CallColumns + ` FROM (SELECT min(position) AS position FROM (SELECT c.position, c.run_id FROM unnest($2::bytea[]) AS p (id)
+	CROSS JOIN LATERAL (SELECT position, run_id FROM calls WHERE namespace = $1 AND parent_call = p.id ORDER BY position DESC LIMIT $3) c LIMIT $4) c GROUP BY run_id) f
+	JOIN calls USING (position)`
+
+// Children returns a call of each run that calls started.
+func (s *Store) Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error) {
+	found, err := s.FindCalls(ctx, selectChildren, namespace, parents, call.MaxChildren, store.MaxSeeks)
+	return rows.Sorted(found), err
+}
+
+// recordColumn is the column of the record in rows.CallColumns, which is the last one.
+const recordColumn = 7
 
 // conditions holds the WHERE clause of a statement and its arguments.
 type conditions struct {
@@ -51,83 +67,47 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.text, " AND ")
 }
 
-// of adds the conditions on position and namespace, for the columns of table.
-func (c *conditions) of(table string, q call.Query) {
-	c.beyond(q, table+".position")
-	if q.Namespace != "" {
-		c.add(table+".namespace = %s", q.Namespace)
-	}
-}
-
-// plan returns the statement for a query. For each field that a query can name, there is an index whose last column is the position. A page
-// can therefore be read in list order. With several statuses, the statement reads a page for each status.
+// plan returns the statement for a query. It reads at most limit calls, in list order from one index, and returns each of them. A call that
+// does not meet the conditions that the index does not cover has no record in its row.
 func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {
 		order = " ORDER BY position"
 	}
-	order += fmt.Sprint(" LIMIT ", limit)
+	most := fmt.Sprint(" LIMIT ", limit)
 	var c conditions
-	c.of("calls", q)
-	c.filter(q)
-	statuses := slices.DeleteFunc(slices.Clone(q.Statuses), func(s call.Status) bool { return !s.Valid() })
-	switch {
-	case len(q.Statuses) > 0 && len(statuses) == 0:
-		c.text = append(c.text, "false")
+	var from string
+	switch narrow := narrowest(&q); {
 	case q.Action != "":
-		if text, args, ok := actionPlan(q, order); ok {
-			return text, args
+		c.add("action = %s AND open", q.Action)
+		q.Action = ""
+		c.in(&q, "call")
+		from = "SELECT call AS position FROM suspensions" + c.where() + order + most
+	case q.Batch+q.ParentCall == "" && q.WaitsInThread():
+		c.add("thread_id = %s AND status = 'SUSPENDED'", q.Thread)
+		q.Thread, q.Statuses = "", nil
+		c.in(&q, "position")
+		from = "SELECT position FROM statuses" + c.where() + order + most
+	case q.Batch+q.ParentCall+q.Run+q.Thread == "" && len(q.Statuses) > 0 && !slices.Contains(q.Statuses, call.Succeeded):
+		from = c.byStatus(&q, order+most)
+	default:
+		if narrow != nil {
+			c.add(narrow.column+" = %s", *narrow.value)
+			*narrow.value = ""
 		}
-		c.add("calls.position IN (SELECT call FROM suspensions s WHERE s.open AND s.action = %s)", q.Action)
-	case len(statuses) > 0 && !slices.Contains(statuses, call.Succeeded) && q.Run+q.Thread+q.ParentCall+q.Batch == "":
-		return statusPlan(q, statuses, order)
+		c.in(&q, "calls.position")
+		where := c.where()
+		return "SELECT " + c.columns(q) + " FROM calls" + where + order + most, c.args
 	}
-	if len(statuses) > 0 {
-		c.add("calls.status = ANY (%s::text[])", words(statuses))
-	}
-	return "SELECT " + rows.CallColumns + " FROM calls" + c.where() + order, c.args
+	return "SELECT " + c.columns(q) + " FROM (" + from + ") p JOIN calls USING (position)" + order, c.args
 }
 
-// words is bound as text: [bind] does not convert it.
-type words []call.Status
-
-// statusPlan reads the calls of each status in index order until the page of that status is full. Then it merges these pages into one.
-func statusPlan(q call.Query, statuses []call.Status, order string) (text string, args []any) {
-	c := conditions{text: []string{"calls.position = statuses.position"}}
-	if c.filter(q); q.Namespace == "" && len(c.args) == 0 { // The index orders by namespace, so sort all positions before any call is looked up.
-		var of conditions
-		of.add("status = ANY (%s::text[])", words(statuses))
-		of.beyond(q, "position")
-		return "SELECT " + rows.CallColumns + " FROM calls WHERE position IN (SELECT position FROM statuses" + of.where() + order + ")" + order, of.args
+// in adds the conditions on namespace and position. column is the position.
+func (c *conditions) in(q *call.Query, column string) {
+	if q.Namespace != "" {
+		c.add("namespace = %s", q.Namespace)
+		q.Namespace = ""
 	}
-	look := "SELECT c.* FROM statuses CROSS JOIN LATERAL (SELECT " + rows.CallColumns + " FROM calls" + c.where() + " OFFSET 0) c"
-	c.text = nil
-	c.of("statuses", q)
-	var parts []string
-	for _, s := range slices.Compact(slices.Sorted(slices.Values(statuses))) {
-		of := conditions{text: append(slices.Clone(c.text), "statuses.status = '"+string(s)+"'")}
-		parts = append(parts, "("+look+of.where()+strings.Replace(order, "position", "statuses.position", 1)+")")
-	}
-	return "SELECT * FROM (" + strings.Join(parts, " UNION ALL ") + ") calls" + order, c.args
-}
-
-// actionPlan returns a statement that reads the open suspensions of an action in the order of their calls. ok is false when the query has
-// other conditions as well.
-func actionPlan(q call.Query, order string) (text string, args []any, ok bool) {
-	var c conditions
-	if c.filter(q); q.Namespace == "" || len(q.Statuses) > 0 || len(c.text) > 0 {
-		return "", nil, false
-	}
-	c.add("namespace = %s", q.Namespace)
-	c.add("action = %s", q.Action)
-	c.beyond(q, "call")
-	inner := "SELECT call FROM suspensions" + c.where() + " AND open" + strings.Replace(order, "position", "call", 1)
-	outer, _, _ := strings.Cut(order, " LIMIT ")
-	return "SELECT " + rows.CallColumns + " FROM (" + inner + ") w JOIN calls ON position = w.call" + outer, c.args, true
-}
-
-// beyond adds the condition on where the page begins.
-func (c *conditions) beyond(q call.Query, column string) {
 	switch {
 	case q.After == 0:
 	case q.OldestFirst:
@@ -137,15 +117,73 @@ func (c *conditions) beyond(q call.Query, column string) {
 	}
 }
 
-// filter adds the conditions of a query except namespace, position, status and action.
-func (c *conditions) filter(q call.Query) {
-	for _, w := range []struct{ column, value string }{
-		{"caller", q.Caller}, {"run_id", q.Run}, {"thread_id", q.Thread}, {"parent_call", q.ParentCall},
-		{"batch_id", q.Batch},
-	} {
-		if w.value != "" {
-			c.add(w.column+" = %s", w.value)
+// byStatus returns a statement for the positions of the calls with the statuses of a query. It reads a page for each status and merges them.
+func (c *conditions) byStatus(q *call.Query, order string) string {
+	if q.Namespace == "" { // The index orders by namespace, so this sorts all positions.
+		c.add("status = ANY (%s::text[])", words(q.Statuses))
+		q.Statuses = nil
+		c.in(q, "position")
+		return "SELECT position FROM statuses" + c.where() + order
+	}
+	c.in(q, "position")
+	var parts []string
+	for _, s := range slices.Compact(slices.Sorted(slices.Values(q.Statuses))) {
+		if s.Valid() {
+			parts = append(parts, "(SELECT position FROM statuses"+c.where()+" AND status = '"+string(s)+"'"+order+")")
 		}
+	}
+	if q.Statuses = nil; len(parts) == 0 {
+		return "SELECT position FROM statuses" + c.where() + " AND false"
+	}
+	return "SELECT position FROM (" + strings.Join(parts, " UNION ALL ") + ") s" + order
+}
+
+// columns returns rows.CallColumns with a record only for the calls that meet the conditions of a query.
+func (c *conditions) columns(q call.Query) string {
+	c.text = nil
+	c.filter(q)
+	if len(c.text) == 0 {
+		return rows.CallColumns
+	}
+	return strings.TrimSuffix(rows.CallColumns, "record") + "CASE WHEN " + strings.Join(c.text, " AND ") + " THEN record END"
+}
+
+// A member is a field of a query and the column of calls that has an index for it.
+type member struct {
+	column string
+	value  *string
+}
+
+// members returns these fields, that which selects the fewest calls first.
+func members(q *call.Query) []member {
+	return []member{{"batch_id", &q.Batch}, {"parent_call", &q.ParentCall}, {"run_id", &q.Run}, {"thread_id", &q.Thread}, {"caller", &q.Caller}}
+}
+
+// narrowest returns the field of a query that selects the fewest calls, or nil.
+func narrowest(q *call.Query) *member {
+	for _, m := range members(q) {
+		if *m.value != "" {
+			return &m
+		}
+	}
+	return nil
+}
+
+// words is bound as text: [bind] does not convert it.
+type words []call.Status
+
+// filter adds the conditions of a query, except that on its position.
+func (c *conditions) filter(q call.Query) {
+	if q.Namespace != "" {
+		c.add("calls.namespace = %s", q.Namespace)
+	}
+	for _, m := range members(&q) {
+		if *m.value != "" {
+			c.add(m.column+" = %s", *m.value)
+		}
+	}
+	if len(q.Statuses) > 0 {
+		c.add("calls.status = ANY (%s::text[])", words(q.Statuses))
 	}
 	if len(q.Tools) > 0 {
 		c.add("tool = ANY (%s::bytea[])", q.Tools)

@@ -47,3 +47,5 @@ func TestStore(t *testing.T) {
 		},
 	})
 }
+
+func TestListsAreBounded(t *testing.T) { storetest.RunBounds(t, open(t, postgres.Config{})) }

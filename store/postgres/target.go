@@ -116,7 +116,10 @@ func (t *target) readers(ctx context.Context, most int) (*pgxpool.Pool, error) {
 		return nil, err
 	}
 	config.ConnConfig = t.config.Copy()
-	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	p := config.ConnConfig.RuntimeParams
+	p["default_transaction_read_only"] = "on"
+	p["enable_bitmapscan"] = "off" // A list reads an index in order and stops after a page. With old statistics, the planner reads and sorts all calls instead.
+	p["enable_sort"] = "off"       // as for enable_bitmapscan
 	config.MaxConns = int32(min(most, 1000))
 	config.AfterConnect = inspect
 	return pgxpool.NewWithConfig(ctx, config)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/toold-dev/toold/call"
@@ -60,6 +61,17 @@ func ReadCall(r Row) Call {
 	return c
 }
 
+// Sorted returns the calls whose rows are not broken, by creation.
+func Sorted(found []Call) (calls []*call.Call) {
+	slices.SortFunc(found, func(a, b Call) int { return cmp.Compare(a.Position, b.Position) })
+	for _, c := range found {
+		if c.Err == nil {
+			calls = append(calls, c.Call)
+		}
+	}
+	return calls
+}
+
 // A Finder collects the calls of one page, in list order.
 type Finder struct {
 	query   *call.Query
@@ -108,6 +120,7 @@ func (f *Finder) Page() (page call.Page) {
 	case f.skipped >= call.MaxScan:
 		page.Next, page.Partial = f.last, true
 	}
+	page.Skipped = f.skipped
 	page.Calls = make([]*call.Call, 0, len(found))
 	for _, c := range found {
 		if c.Err != nil {

@@ -38,7 +38,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 				case wanted(rest, st):
 					err = finder.Take(scanner.scan(st))
 				default:
-					err = skip(q, finder, after)
+					err = finder.Skip(after)
 				}
 				if err != nil {
 					return err
@@ -56,6 +56,40 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err er
 			return finder.Page(), nil
 		}
 	}
+}
+
+const (
+	selectChildren = "SELECT position, run_id FROM calls INDEXED BY calls_parent WHERE namespace = ? AND parent_call = ? ORDER BY position DESC LIMIT ?"
+	selectCallAt   = "SELECT " + callColumns + " FROM calls WHERE position = ?"
+)
+
+// Children returns a call of each run that calls started.
+func (s *Store) Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error) {
+	var found []rows.Call
+	err := s.read(ctx, func(conn *sqlite.Conn) error {
+		oldest, left := map[string]int64{}, store.MaxSeeks
+		for _, id := range parents {
+			err := query(conn, selectChildren, func(st *sqlite.Stmt) error {
+				left--
+				run, at := st.ColumnText(1), st.ColumnInt64(0)
+				if known, ok := oldest[run]; !ok || at < known {
+					oldest[run] = at
+				}
+				return nil
+			}, namespace, id, min(left, call.MaxChildren))
+			if err != nil {
+				return err
+			}
+		}
+		scanner := callScanner{cache: &s.cache}
+		for _, at := range oldest {
+			if err := query(conn, selectCallAt, func(st *sqlite.Stmt) error { found = append(found, scanner.scan(st)); return nil }, at); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return rows.Sorted(found), err
 }
 
 // hasNoCalls reports whether the run or thread of a query certainly has no calls. This saves a query for each new run and thread.
@@ -128,7 +162,7 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 		return err
 	}
 	if m.whole() && !m.mentions(only(q.Tools), q.Caller, q.Run, q.Thread) {
-		return skip(q, finder, position)
+		return finder.Skip(position)
 	}
 	r := m.row()
 	is := r.Err == nil && asked(q, r.Call)
@@ -139,17 +173,9 @@ func (s *callScanner) takePacked(conn *sqlite.Conn, q call.Query, position int64
 		return err
 	}
 	if !is {
-		return skip(q, finder, position)
+		return finder.Skip(position)
 	}
 	return finder.Take(r)
-}
-
-// skip counts a call that does not match. No index covers tools and times, so few of many calls may match.
-func skip(q call.Query, finder *rows.Finder, position int64) error {
-	if len(q.Tools) == 0 && q.CreatedAfter.IsZero() && q.CreatedBefore.IsZero() && !q.NeedsRecord() {
-		return nil
-	}
-	return finder.Skip(position)
 }
 
 // only returns the only element of a list, or "".
@@ -184,15 +210,14 @@ func plan(q call.Query) (text string, args []any, rest call.Query) {
 		return everything(q), nil, rest
 	}
 	args, rest.Namespace = []any{q.Namespace}, ""
-	asks, action := asking(q)
 	narrow := func(index, column string, id *string) (string, []any, call.Query) {
-		args, *id = append(append(args, *id), action...), ""
-		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + asks + beyond + order, args, rest
+		args, *id = append(args, *id), ""
+		return selects(rest) + "calls INDEXED BY " + index + " WHERE namespace = ?2 AND " + column + " = ?3" + beyond + order, args, rest
 	}
 	membersOf := func(kind, column string, id *string) (string, []any, call.Query) {
 		name, row := *id, "calls.namespace = ?2" // A bit may be outdated, so the row must confirm it.
 		if column != "" {
-			row += " AND calls." + column + " = ?3" + asks
+			row += " AND calls." + column + " = ?3"
 		}
 		if id != &rest.Namespace {
 			*id = ""
@@ -202,40 +227,33 @@ func plan(q call.Query) (text string, args []any, rest call.Query) {
 			blocks, order = " AND m.block >= ?1 / 64 AND "+memberAt+" > ?1", " ORDER BY m.block, n"
 		}
 		return selectsMember(rest) + membersOf + joinMember + " WHERE m.namespace = ?2 AND m.kind = '" + kind + "' AND m.name = ?3" + memberBits + blocks +
-			" AND (" + row + " OR packs.namespace = ?2)" + order, append(append(args, name), action...), rest
+			" AND (" + row + " OR packs.namespace = ?2)" + order, append(args, name), rest
 	}
 	switch {
-	case q.Batch != "":
-		return narrow("calls_batch", "batch_id", &rest.Batch)
-	case q.ParentCall != "":
-		return narrow("calls_parent", "parent_call", &rest.ParentCall)
-	case q.Run != "":
-		return membersOf(inRun, "run_id", &rest.Run)
-	case q.Thread != "":
-		return membersOf(inThread, "thread_id", &rest.Thread)
 	case q.Action != "":
 		if beyond, order = " AND call < ?1", " ORDER BY call DESC"; q.OldestFirst {
 			beyond, order = " AND call > ?1", " ORDER BY call"
 		}
 		return selects(rest) + "suspensions INDEXED BY suspensions_open CROSS JOIN calls ON position = call" +
 			" WHERE suspensions.namespace = ?2 AND open = 1 AND action = ?3" + beyond + order, append(args, q.Action), rest
+	case q.Batch != "":
+		return narrow("calls_batch", "batch_id", &rest.Batch)
+	case q.ParentCall != "":
+		return narrow("calls_parent", "parent_call", &rest.ParentCall)
+	case q.WaitsInThread():
+		rest.Statuses = nil
+		return narrow("calls_waiting", "status = 'SUSPENDED' AND thread_id", &rest.Thread)
+	case q.Run != "":
+		return membersOf(inRun, "run_id", &rest.Run)
+	case q.Thread != "":
+		return membersOf(inThread, "thread_id", &rest.Thread)
+	case len(q.Statuses) > 0 && !slices.Contains(q.Statuses, call.Succeeded):
+		rest.Statuses = nil
+		return eachStatus(q, rest, beyond) + order, args, rest
+	case q.Caller != "":
+		return membersOf(ofCaller, "caller", &rest.Caller)
 	}
-	if len(q.Statuses) == 0 || slices.Contains(q.Statuses, call.Succeeded) {
-		if q.Caller != "" {
-			return membersOf(ofCaller, "caller", &rest.Caller)
-		}
-		return membersOf(inNamespace, "", &rest.Namespace)
-	}
-	rest.Statuses = nil
-	return eachStatus(q, rest, beyond) + order, args, rest
-}
-
-// asking returns the condition that a call has an open suspension with the action of the query. ?4 is the action.
-func asking(q call.Query) (text string, args []any) {
-	if q.Action == "" {
-		return "", nil
-	}
-	return " AND EXISTS (SELECT 1 FROM suspensions s INDEXED BY suspensions_open WHERE s.namespace = ?2 AND s.open = 1 AND s.action = ?4 AND s.call = calls.position)", []any{q.Action}
+	return membersOf(inNamespace, "", &rest.Namespace)
 }
 
 // eachStatus returns one statement for each status of the query, joined with UNION ALL.

@@ -98,3 +98,7 @@ func TestModes(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestListsAreBounded(t *testing.T) {
+	storetest.RunBounds(t, open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")}))
+}

@@ -50,6 +50,8 @@ func testQueries(t *testing.T, f *fixture) {
 		{call.Query{Action: "approval"}, "c"},
 		{call.Query{Namespace: "ns", Action: "input"}, ""},
 		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Action: "approval", Thread: "t1"}, "c"},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Thread: "t1"}, "c"},
+		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Thread: "t1", Caller: "ann"}, ""},
 		{call.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute)}, "c b"},
 		{call.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute)}, "a"},
 		{call.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute)}, "a"},
@@ -199,6 +201,40 @@ func testPagingStable(t *testing.T, f *fixture) {
 }
 
 // testExpiring lists the suspended calls of a namespace in the order of their expiry, page by page while calls are decided, and counts them.
+func testChildren(t *testing.T, f *fixture) {
+	child := func(id, run, parent string) {
+		f.create(id, func(c *call.Call) { c.Run.ID, c.Run.ParentCall = run, parent })
+	}
+	f.create("p1", finished)
+	f.create("p2")
+	child("a1", "a", "p2")
+	child("b1", "b", "p1")
+	child("c1", "c", "p3")
+	child("a2", "a", "p2")
+	child("d1", "d", "p2")
+	f.create("e1", func(c *call.Call) { c.Namespace, c.Run.ID, c.Run.ParentCall = "other", "e", "p1" })
+	for i := range call.MaxChildren {
+		child(fmt.Sprint("more", i), "b", "p1")
+	}
+	tests := []struct {
+		parents []string
+		want    string
+	}{
+		{nil, ""},
+		{[]string{"p2"}, "a1 d1"},
+		{[]string{"p3", "p2", "none", "p2"}, "a1 c1 d1"},
+	}
+	for _, tt := range tests {
+		found, err := f.Children(t.Context(), "ns", tt.parents)
+		if got := fmt.Sprint(ids(found)); err != nil || got != "["+tt.want+"]" {
+			t.Errorf("Children(%v) = %v, %v; want [%s]", tt.parents, got, err, tt.want)
+		}
+	}
+	if found, err := f.Children(t.Context(), "ns", []string{"p1"}); err != nil || len(found) != 1 || found[0].Run.ID != "b" {
+		t.Errorf("Children(p1) = %v, %v; want one call of the run b", ids(found), err)
+	}
+}
+
 func testExpiring(t *testing.T, f *fixture) {
 	var want []string
 	for i := range 9 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/toold-dev/toold/call"
+	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
 
@@ -94,6 +95,59 @@ func testRecordScan(t *testing.T, f *fixture) {
 	for _, q := range []call.Query{{Tools: []string{"none"}}, {CreatedBefore: start}, {CreatedAfter: start.Add(time.Second)}} {
 		if q.Namespace = "ns"; len(f.all(q)) > 0 {
 			t.Errorf("Calls(%+v) found a call", q)
+		}
+	}
+}
+
+// RunBounds checks that one page of a list looks at a limited number of calls, whatever the query is. It is for stores with indexes.
+func RunBounds(t *testing.T, s store.Store) {
+	f := &fixture{t: t, Store: s}
+	var all sync.WaitGroup
+	create := func(id string, edit ...func(*call.Call)) {
+		all.Go(func() {
+			c := newCall(id, append([]func(*call.Call){func(c *call.Call) { c.Run.ID, c.Run.Thread = "run", "thread" }}, edit...)...)
+			if err := f.Commit(t.Context(), creation(c)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for i := range call.MaxScan + 10 {
+		create(fmt.Sprint("done", i), finished)
+		create(fmt.Sprint("failed", i), func(c *call.Call) {
+			c.Status, c.Result = call.Failed, &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.Timeout}}
+		})
+		create(fmt.Sprint("asks", i), func(c *call.Call) {
+			c.Status, c.Rounds = call.Suspended, []call.Round{{Suspension: call.Suspension{ID: fmt.Sprint("s", i), Round: 1, Action: "approve", Origin: "approval", Message: "may it?"}}}
+		})
+	}
+	create("other", finished, func(c *call.Call) { c.Run.ID = "other" })
+	all.Wait()
+	tests := []call.Query{
+		{Tools: []string{"none"}},
+		{Tools: []string{"none"}, Statuses: []call.Status{call.Failed}},
+		{CreatedAfter: start.Add(time.Hour)},
+		{CreatedBefore: start, Tools: []string{"noop"}},
+		{Text: "nothing has this"},
+		{Statuses: []call.Status{call.Succeeded, call.Cancelled}, Caller: "ann", Tools: []string{"none"}},
+		{Statuses: []call.Status{call.Failed}, Caller: "bob"},
+		{Statuses: []call.Status{call.Suspended}, Caller: "bob"},
+		{Statuses: []call.Status{call.Cancelled}, Run: "run"},
+		{Statuses: []call.Status{call.Suspended}, Thread: "thread", Caller: "bob"},
+		{Run: "run", Caller: "bob"},
+		{Thread: "thread", Caller: "bob"},
+		{Action: "approve", Run: "other"},
+		{Action: "approve", Tools: []string{"none"}},
+	}
+	for _, q := range tests {
+		for _, q.OldestFirst = range []bool{false, true} {
+			q.Namespace = "ns"
+			page, err := s.Calls(t.Context(), q)
+			if err != nil || len(page.Calls) > 0 || !page.Partial || page.Next == 0 {
+				t.Errorf("Calls(%+v): %d calls, partial %t, next %d, %v; want an empty, partial page", q, len(page.Calls), page.Partial, page.Next, err)
+			}
+			if found := f.all(q); len(found) > 0 {
+				t.Errorf("all pages of Calls(%+v): %v", q, found)
+			}
 		}
 	}
 }

@@ -85,6 +85,7 @@ func promises() []promise {
 		{"FeedOrder", testFeedOrder},
 		{"RecordFilters", testRecordFilters},
 		{"RecordScan", testRecordScan},
+		{"Children", testChildren},
 		{"EndRun", testEndRun},
 		{"Records", testRecords},
 		{"Chain", testChain},

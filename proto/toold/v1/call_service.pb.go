@@ -2028,8 +2028,8 @@ type ListCallsRequest struct {
 	Executed []Executed `protobuf:"varint,20,rep,packed,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
 	// Part of the tool id or of the title of the description, without regard to case; at most 256 bytes. Empty matches any.
 	//
-	// No index covers labels, error_codes, executed and text. After 2,000 records that do not match, the daemon returns a page with fewer
-	// calls, or none. next_page_token continues the search. With SQLite the same holds for tools and times.
+	// One index covers one of the filters; none covers labels, error_codes, executed, text, tools and times. After 2,000 to 4,000 calls that
+	// do not match, the daemon returns a page with fewer calls, or none. next_page_token continues the search.
 	Text          string `protobuf:"bytes,21,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
