@@ -23,13 +23,19 @@ for folder in examples/chat test/browser; do
 done
 npm --prefix examples/chat run --silent build
 test/browser/chat6.sh
-# The tests need Node 22, which comes with the packages.
-TOOLD=$PWD/bin/toold test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=300000 test/browser/*.test.ts
 
-# The package of the hooks: the same sources give the same bytes.
+# The package of the hooks: the same sources give the same bytes. Installed in an empty directory, it compiles the program of the how-to page,
+# which the tests run.
 packed=$(mktemp -d)
 trap 'rm -rf "$packed"' EXIT
-mkdir "$packed/again"
-sdk/react/pack.sh "$packed"
-sdk/react/pack.sh "$packed/again"
-cmp "$packed"/toold-react-*.tgz "$packed"/again/toold-react-*.tgz
+mkdir "$packed/again" "$packed/app"
+VERSION=0.1.7 sdk/react/pack.sh "$packed"
+VERSION=0.1.7 sdk/react/pack.sh "$packed/again"
+cmp "$packed"/toold-react-0.1.7.tgz "$packed"/again/toold-react-0.1.7.tgz
+sed -n '/^```tsx$/,/^```$/{/^```/d;p}' docs/how-to/use-from-react.md >"$packed/app/app.tsx"
+echo '{"type": "module"}' >"$packed/app/package.json"
+npm --prefix "$packed/app" install --prefer-offline --no-audit --no-fund --loglevel=error "$packed/toold-react-0.1.7.tgz" react@19.3.1 react-dom@19.3.1 @types/react@19.3.0
+(cd "$packed/app" && "$OLDPWD/test/browser/node_modules/.bin/tsc" --strict --noEmit --jsx react-jsx --module nodenext --target es2022 --lib es2022,dom app.tsx)
+
+# The tests need Node 22, which comes with the packages.
+TOOLD=$PWD/bin/toold REACT_APP=$packed/app test/browser/node_modules/node-linux-*/bin/node --no-warnings --test --test-timeout=300000 test/browser/*.test.ts

@@ -140,9 +140,9 @@ func (r *release) checkNotes() error {
 	return nil
 }
 
-// packSDKs writes the wheel, the source distribution and the npm package.
+// packSDKs writes the wheel, the source distribution and the npm packages.
 func (r *release) packSDKs() error {
-	for _, script := range []string{"sdk/python/build.sh", "sdk/typescript/pack.sh"} {
+	for _, script := range []string{"sdk/python/build.sh", "sdk/typescript/pack.sh", "sdk/react/pack.sh"} {
 		if err := r.command(filepath.Join(r.root, script), r.dir).Run(); err != nil {
 			return fmt.Errorf("%s: %w", script, err)
 		}

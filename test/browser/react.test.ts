@@ -11,7 +11,7 @@ import type { Locator, Page } from "playwright-core";
 import { open } from "./browser.ts";
 import { start, tokens, tools } from "./daemon.ts";
 
-const here = import.meta.dirname, server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<!doctype html><body></body>")).listen(0, "127.0.0.1");
+const here = import.meta.dirname, server = createServer(({ url }, response) => response.setHeader("Content-Type", "text/html").end(url === "/toold-token" ? tokens.person : "<!doctype html><body></body>")).listen(0, "127.0.0.1");
 await once(server, "listening");
 after(() => server.close());
 const home = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -204,3 +204,19 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
     assert.deepEqual(errors, []);
   });
 }
+
+test("the program of the how-to page, from the package in an empty directory", async () => {
+  const folder = process.env.REACT_APP!, run = "run-of-the-page", { page, errors } = await open();
+  const [file] = (await build({
+    stdin: { contents: `import { App } from "./app.tsx";\nimport { createRoot } from "react-dom/client";\ncreateRoot(document.body).render(<App daemon="${daemon.http}" run="${run}" />);\n`, loader: "tsx", resolveDir: folder },
+    bundle: true, write: false, format: "iife", jsx: "automatic", absWorkingDir: folder,
+  })).outputFiles;
+  await begin("deploy", { target: "page" }, run);
+  await page.goto(home);
+  await page.evaluate(file!.text);
+  await page.getByText('{"target":"page"}').waitFor();
+  await button(page, "Approve").click();
+  await page.getByText("Deployed to page.").waitFor();
+  assert.deepEqual(deployed.splice(0), ["page"]);
+  assert.deepEqual(errors, []);
+});
