@@ -16,6 +16,7 @@ func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/promises.md")
 	must(t, err)
 	named := regexp.MustCompile("`([a-z/]+)\\.([A-Z][A-Za-z0-9]+)`")
+	inBrowser := regexp.MustCompile("`(test/browser/[a-z/]+\\.test\\.ts)`")
 	for n := range 12 {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| P%d \|.*$`, n+1)).FindString(string(page))
 		if !named.MatchString(row) {
@@ -25,9 +26,15 @@ func TestPromisesNameTests(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| (T\d[T\d, ]*) \|.*$`).FindAllStringSubmatch(string(page), -1) {
 		for number := range strings.SplitSeq(row[1], ", ") {
 			borne := func(m []string) bool { return contained(t, filepath.Join("../..", m[1], "*_test.go"), number) }
-			if !slices.ContainsFunc(named.FindAllStringSubmatch(row[0], -1), borne) {
+			shown := func(m []string) bool { return contained(t, filepath.Join("../..", m[1]), `test("`+number) }
+			if !slices.ContainsFunc(named.FindAllStringSubmatch(row[0], -1), borne) && !slices.ContainsFunc(inBrowser.FindAllStringSubmatch(row[0], -1), shown) {
 				t.Errorf("no test of %s bears its number", number)
 			}
+		}
+	}
+	for _, m := range inBrowser.FindAllStringSubmatch(string(page), -1) {
+		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, m := range named.FindAllStringSubmatch(string(page), -1) {

@@ -16,6 +16,7 @@ button.addEventListener("click", async () => {
   button.disabled = true;
   const response = await fetch("/login", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ link }) });
   if (response.ok) {
+    new BroadcastChannel("toold").postMessage("signed in"); // open pages of the console are of somebody else, perhaps
     location.replace("/");
     return;
   }

@@ -1,13 +1,21 @@
-/** The page of one call: live, over a kill of the daemon, and what a viewer may do. */
+/** The page of one call: live, over a kill of the daemon, in doubt, with long and hostile text, and what people may do. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
 import { deflateSync, crc32 } from "node:zlib";
 import type { Page } from "playwright-core";
 import { Client, Worker } from "toold";
+import { ContentType } from "toold/v1/content_pb";
 import { start, tokens } from "../daemon.ts";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 
-const daemon = await start();
+const manifests = mkdtempSync(join(tmpdir(), "toold-browser-tools-"));
+after(() => rmSync(manifests, { recursive: true }));
+writeFileSync(join(manifests, "charge.yaml"), "id: charge\ndescription: Charges a card.\nparameters: {}\neffects: {tier: OBSERVE}\nrun: {program: /bin/sh, args: [-c, echo charging card 17; exec sleep 300]}\n");
+const daemon = await start(`command: {directory: "${manifests}"}`);
 const operator = new Client(daemon.tcp, { token: tokens.operator });
 
 /** A tool whose runs do what the test says, step by step. */
@@ -16,12 +24,10 @@ const jobs: Job[] = [];
 const ends: ((data: unknown) => void)[] = [];
 const worker = new Worker({ pool: "call", address: daemon.tcp, token: tokens.worker });
 const parameters = { type: "object", properties: { note: { type: "string" } }, additionalProperties: false };
-for (const [id, idempotent] of [["build", true], ["pay", false]] as const) {
-  worker.tool({ id, description: "Runs as the test says.", parameters, idempotent, observe: true }, async (call) => {
-    jobs.push(call);
-    return await new Promise((resolve) => ends.push(resolve));
-  });
-}
+worker.tool({ id: "build", description: "Runs as the test says.", parameters, idempotent: true, observe: true }, async (call) => {
+  jobs.push(call);
+  return await new Promise((resolve) => ends.push(resolve));
+});
 const running = worker.run();
 after(async () => {
   worker.stop();
@@ -33,13 +39,13 @@ await known();
 
 /** Waits until the daemon has the tools of the worker. */
 async function known() {
-  for (const set = await operator.toolset("ai-sdk"); !set.tools.pay; await set.refresh()) await new Promise((resolve) => setTimeout(resolve, 20));
+  for (const set = await operator.toolset("ai-sdk"); !set.tools.build; await set.refresh()) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
 /** Starts a call and returns its id and the job of its first attempt. */
-async function begin(tool: "build" | "pay", args: object = {}, client = operator) {
+async function begin(args: object = {}) {
   const callId = crypto.randomUUID(), n = jobs.length;
-  void client.call(tool, args, { callId, runId: "run-7" }).catch(() => {}); // a kill of the daemon ends the request, not the call
+  void operator.call("build", args, { callId, runId: "run-7" }).catch(() => {}); // a kill of the daemon ends the request, not the call
   return { callId, job: await job(n) };
 }
 
@@ -49,6 +55,21 @@ async function job(n: number): Promise<Job> {
 }
 
 const lines = (page: Page) => page.getByTestId("output");
+const line = (page: Page, text: string) => lines(page).getByText(text, { exact: true });
+const rows = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `row ${from + i}\n`).join("");
+/** How many pixels of the output are below what is seen. */
+const below = (page: Page) => lines(page).locator("ol").evaluate((o) => o.scrollHeight - o.scrollTop - o.clientHeight);
+/** Waits until a part of the output can be seen without scrolling. */
+const seen = (page: Page, text: string) => page.waitForFunction((t) => {
+  const box = document.querySelector(".outlines")?.getBoundingClientRect();
+  return [...document.querySelectorAll(".outlines li:not(.spacer)")].some((li) => {
+    const r = li.getBoundingClientRect();
+    return li.lastElementChild?.textContent === t && r.top >= box!.top - 1 && r.bottom <= box!.bottom + 1;
+  });
+}, text);
+
+const content = (artifact: string, type: ContentType, mimeType: string) => ({ $typeName: "toold.v1.Content", type, text: "", mimeType, data: new Uint8Array(), artifact, uri: "", name: "" });
+const result = (message: string, data: string, ...content: object[]) => ({ $typeName: "toold.v1.WorkerResult", status: 1, data, message, content, metadata: {}, displayPreference: 0, documents: [] });
 
 /** A 2 by 2 image. */
 function png(): Uint8Array {
@@ -63,7 +84,7 @@ function png(): Uint8Array {
 }
 
 test("a call is seen from its start to its end", async () => {
-  const { callId, job } = await begin("build", { note: "hello" });
+  const { callId, job } = await begin({ note: "hello" });
   const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
   await page.getByRole("heading", { name: "build" }).waitFor();
   job.progress(0.62, "layer 8 of 13: extracting");
@@ -80,9 +101,7 @@ test("a call is seen from its start to its end", async () => {
   await job.saveArtifact("report.md", Buffer.from("# Title\n<img src=x onerror=alert(1)>\n"), "text/markdown");
   await job.saveArtifact("plot.png", png(), "image/png");
   await job.saveArtifact("fake.png", Buffer.from("<svg onload=alert(1)>"), "image/png");
-  const image = (artifact: string) => ({ $typeName: "toold.v1.Content", type: 2, text: "", mimeType: "image/png", data: new Uint8Array(), artifact, uri: "", name: "" });
-  const content = [image("plot.png"), image("fake.png"), { ...image("report.md"), type: 4, mimeType: "text/markdown" }];
-  ends.at(-1)!({ $typeName: "toold.v1.WorkerResult", status: 1, data: '{"built":9007199254740993}', message: "Built.", content, metadata: {}, displayPreference: 0, documents: [] });
+  ends.at(-1)!(result("Built.", '{"built":9007199254740993}', content("plot.png", ContentType.IMAGE, "image/png"), content("fake.png", ContentType.IMAGE, "image/png"), content("report.md", ContentType.DOCUMENT, "text/markdown")));
   await page.getByText("Succeeded").first().waitFor();
   await page.getByRole("button", { name: "Data", exact: true }).click();
   await page.getByText("9007199254740993").waitFor();
@@ -109,7 +128,7 @@ test("a call is seen from its start to its end", async () => {
 });
 
 test("a kill of the daemon while the call streams", async () => {
-  const { callId, job: first } = await begin("build");
+  const { callId, job: first } = await begin();
   const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
   for (let i = 1; i <= 3; i++) first.output(`line ${i}\n`);
   await lines(page).getByText("line 3").waitFor();
@@ -138,8 +157,187 @@ test("a kill of the daemon while the call streams", async () => {
   assert.deepEqual(errors, []);
 });
 
+test("a call in doubt says so, its retry warns, and the new call is cancelled with keys", async () => {
+  const callId = crypto.randomUUID();
+  void operator.call("charge", {}, { callId }).catch(() => {});
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  await line(page, "charging card 17").waitFor();
+  await daemon.again();
+  await page.getByText("It is not known whether this ran.").waitFor();
+  await page.getByText("end not observed").waitFor();
+  await line(page, "charging card 17").waitFor();
+  await accessible(page);
+  await narrow(page);
+  await picture(page, "call-doubt");
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.getByText("may have had effects already").waitFor();
+  await page.getByRole("button", { name: "Make the new call" }).click();
+  await page.waitForURL((u) => u.pathname.startsWith("/calls/") && !u.pathname.includes(callId));
+  await page.getByRole("link", { name: callId }).waitFor();
+  await line(page, "charging card 17").waitFor();
+  await page.keyboard.press("Shift+C");
+  await page.keyboard.type("wrong card");
+  await page.keyboard.press("Enter");
+  await page.getByText("Cancel requested").waitFor();
+  await page.getByText("wrong card").first().waitFor();
+  await page.getByText("Cancelled").first().waitFor();
+  const { call } = await operator.calls.getCall({ callId: new URL(page.url()).pathname.split("/").at(-1)! });
+  assert.deepEqual([call!.retryOf, call!.cancelRequest?.reason], [callId, "wrong card"]);
+  assert.deepEqual(errors, []);
+});
+
+test("T69: hostile output, results and arguments are text", async () => {
+  await known();
+  const note = `'; touch /tmp/owned; $(id) \`id\` "\\ \u001b]0;owned\u0007\u202e\u009b31m\nend`;
+  const { callId, job } = await begin({ note });
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  job.output("\u001b[31mred\u001b[0m \u001b]0;owned\u0007 \u001b[2J\u001b[1A\u202eevil\u2066 <img src=x onerror=\"window.owned=1\"> <script>window.owned=1</script>\r\n");
+  job.output("\u001b[" + "1;".repeat(5000) + "m after\n");
+  job.output("x".repeat(100_000) + "\n");
+  job.progress(0.1, "<b>bold</b>\u202e");
+  job.activity("<i>plan</i>\u202e", "<u>list", { steps: ["<img src=x onerror=\"window.owned=1\">"] });
+  const first = lines(page).locator("li[data-index='0']");
+  await first.locator(".a1", { hasText: "red" }).waitFor();
+  const text = await first.textContent();
+  for (const chip of ["U+001B", "U+0007", "U+202E", "U+2066", "<script>window.owned=1</script>"]) assert.ok(text!.includes(chip), `${chip} in ${text}`);
+  await lines(page).getByText("96,000 more bytes in this line").waitFor();
+  ends.at(-1)!("<b>done</b>\u202e");
+  await page.getByText("Succeeded").first().waitFor();
+  await page.getByLabel("Result", { exact: true }).getByText("<b>done</b>").first().waitFor();
+  assert.equal(await page.evaluate(() => document.querySelectorAll(".term :is(img, script, b), .code b, .tl :is(b b, i i, u), details :is(img, u)").length + ("owned" in window ? 1 : 0)), 0);
+  assert.equal(await page.locator("body").evaluate((b) => /[\u001b\u0007\u202e\u2066\u009b]/.test(b.textContent!)), false);
+  await narrow(page);
+  await accessible(page);
+  await picture(page, "call-hostile");
+
+  // What is copied is one argument for a shell, with the arguments of the call.
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  for (const [form, flag] of [["toold", "--json"], ["grpcurl", "-d"], ["curl", "--json"]] as const) {
+    await page.getByRole("group", { name: "Copy as" }).getByRole("button", { name: form, exact: true }).click();
+    await page.getByText(`Copied as ${form}.`).waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(copied, /^[\x20-\x7e]+$/);
+    // The programs are functions that print their arguments.
+    const words = execFileSync("bash", ["-c", `${form === "toold" ? "" : "toold() { echo token; }; "}${form}() { printf '%s\\0' "$@"; }; ${copied}`], { encoding: "utf8" }).split("\0");
+    const json = JSON.parse(words[words.indexOf(flag) + 1]!);
+    assert.deepEqual(form === "toold" ? json : JSON.parse(json.spec.arguments), { note });
+  }
+  assert.deepEqual(errors, []);
+});
+
+test("a long output and an artifact are searched, and the search does not leave the page", async () => {
+  const { callId, job } = await begin();
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  job.output(rows(1, 100));
+  job.output("x".repeat(1 << 20) + "\n"); // more than one response has
+  job.output(rows(102, 20_000));
+  await seen(page, "row 20000");
+  assert.ok((await lines(page).locator("li").count()) < 100);
+  await page.keyboard.press("/");
+  await page.keyboard.type("ROW 1234");
+  await page.getByText("1 of 11").waitFor(); // and row 12340 to row 12349
+  await seen(page, "row 1234");
+  await page.keyboard.press("Enter");
+  await page.getByText("2 of 11").waitFor();
+  await seen(page, "row 12340");
+  await page.keyboard.press("Shift+Enter");
+  await seen(page, "row 1234");
+  assert.equal(await lines(page).locator("mark").first().textContent(), "row 1234");
+  // A line behind one that fills a response.
+  await page.getByRole("textbox", { name: "Search the output" }).fill("row 103");
+  await page.getByText("1 of 11").waitFor();
+  await seen(page, "row 103");
+  await page.getByRole("textbox", { name: "Search the output" }).fill("no such row");
+  await page.getByText("no match").waitFor();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.getByRole("textbox", { name: "Search the output" }).inputValue(), "");
+  await page.keyboard.press("f");
+  await seen(page, "row 20000");
+  await job.saveArtifact("all.log", Buffer.from(rows(1, 9000)), "text/plain");
+  ends.at(-1)!(result("Done.", "", content("all.log", ContentType.DOCUMENT, "text/plain")));
+  await page.getByRole("tab", { name: /all.log/ }).click();
+  await seen(page, "row 9000");
+  await page.keyboard.press("/");
+  await page.keyboard.type("row 4321");
+  await seen(page, "row 4321");
+  await page.getByText("1 of 1", { exact: true }).waitFor();
+  // A link to a line, and one behind the end.
+  await page.goto(`${page.url()}?line=77`);
+  await seen(page, "row 77");
+  assert.equal(await lines(page).locator("li.at").count(), 1);
+  await page.goto(`${page.url().replace("77", "999999")}`);
+  await line(page, "row 9000").waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test("the end is followed until somebody scrolls up", async () => {
+  const { callId, job } = await begin();
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  const follow = page.getByRole("button", { name: "Follow" });
+  job.output(rows(1, 300));
+  await seen(page, "row 300");
+  // Lines that are higher than others, under a pointer that does not move.
+  await lines(page).locator("ol").hover();
+  for (let i = 1; i <= 5; i++) {
+    job.output("wide ".repeat(400) + "\n" + rows(300 + i, 300 + i));
+    await seen(page, `row ${300 + i}`);
+  }
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.waitForFunction(() => document.querySelector<HTMLElement>(".outlines li:not(.spacer)")!.offsetWidth < 360);
+  await seen(page, "row 305");
+  await page.setViewportSize({ width: 1280, height: 720 });
+  assert.equal(await follow.getAttribute("aria-pressed"), "true");
+  assert.ok((await below(page)) < 2);
+  await page.mouse.wheel(0, -600);
+  await page.waitForFunction(() => document.querySelector(".outbar [aria-pressed]")?.getAttribute("aria-pressed") === "false");
+  const top = await lines(page).locator("ol").evaluate((o) => o.scrollTop);
+  job.output(rows(306, 400));
+  await page.waitForFunction(() => document.querySelector<HTMLElement>(".outlines .spacer")!.offsetHeight > 400 * 19);
+  assert.equal(await lines(page).locator("ol").evaluate((o) => o.scrollTop), top);
+  await page.keyboard.press("f");
+  await seen(page, "row 400");
+  ends.at(-1)!("done");
+  assert.deepEqual(errors, []);
+});
+
+test("output that comes while the page reads is shown", async () => {
+  const { callId, job } = await begin();
+  const { page, errors } = await signIn(daemon, "operator");
+  // Each answer is taken from the daemon, and given to the page when the test says so.
+  type Held = { held: (() => void)[] };
+  await page.addInitScript(() => {
+    const real = window.fetch, held: (() => void)[] = [];
+    Object.assign(window, { held });
+    window.fetch = async (...request) => {
+      const response = await real(...request);
+      if (response.url.endsWith("/ReadArtifact")) await new Promise<void>((resolve) => held.push(resolve));
+      return response;
+    };
+  });
+  const read = (n: number) => page.waitForFunction((n) => (window as unknown as Held).held.length >= n, n);
+  const answer = (n: number) => page.evaluate((n) => (window as unknown as Held).held[n - 1]!(), n);
+  const size = (text: string) => page.getByRole("tab", { name: "stdout" }).getByText(text).waitFor();
+  job.output("one\n");
+  await page.goto(new URL(`/calls/${callId}/output/stdout`, page.url()).href);
+  await size("4 B");
+  await read(1);
+  job.output("two\n");
+  await size("8 B");
+  await answer(1);
+  await read(2);
+  job.output("three\n");
+  await size("14 B");
+  await answer(2);
+  await read(3);
+  await answer(3);
+  await line(page, "three").waitFor();
+  assert.deepEqual(await lines(page).locator("li:not(.spacer) > span:last-child").allTextContents(), ["one", "two", "three"]);
+  ends.at(-1)!("done");
+  assert.deepEqual(errors, []);
+});
+
 test("a viewer may neither cancel nor retry, and an unknown call is explained", async () => {
-  const { callId } = await begin("build");
+  const { callId } = await begin();
   const { page, origin } = await signIn(daemon, "person", `/calls/${callId}`);
   await page.getByText("Running").first().waitFor();
   assert.equal(await page.getByRole("button", { name: "Cancel" }).getAttribute("aria-disabled"), "true");

@@ -98,7 +98,7 @@ test("keys select and open", async () => {
   assert.deepEqual(errors, []);
 });
 
-test("text of a hostile tool is text", async () => {
+test("T69: text of a hostile tool is text", async () => {
   const hostile = `"><img src=x onerror=alert(1)>\u202egpj.exe\u001b[2J${"x".repeat(40_000)}`;
   const worker = new Worker({ pool: "hostile", address: daemon.tcp, token: tokens.worker });
   worker.tool({ id: "hostile", description: "Throws.", parameters: { type: "object" }, readOnly: true, observe: true }, () => {

@@ -9,13 +9,15 @@ import { tokens } from "../daemon.ts";
 
 const axePath = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
+/** Returns a link that signs a person in. */
+export const login = (daemon: { tcp: string }, who: keyof typeof tokens) => execFileSync(process.env.TOOLD!, ["login", "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens[who] }, encoding: "utf8" }).trim();
+
 /** Signs a person in, in a profile of its own, and opens a page of the console. */
 export async function signIn(daemon: { tcp: string }, who: keyof typeof tokens, path = "/") {
-  const link = execFileSync(process.env.TOOLD!, ["login", "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens[who] }, encoding: "utf8" }).trim();
   const { page, errors } = await open();
   // A violation of the policy of the pages is an error of the page.
   page.on("console", (m) => void (m.type() === "error" && /Content Security Policy/.test(m.text()) && errors.push(m.text())));
-  await page.goto(link);
+  await page.goto(login(daemon, who));
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("navigation", { name: "Console" }).waitFor();
   const origin = new URL(page.url()).origin;

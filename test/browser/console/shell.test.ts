@@ -1,11 +1,17 @@
 /** The frame of the console: signing in and out, keys. */
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { after, test } from "node:test";
 import { open } from "../browser.ts";
-import { start } from "../daemon.ts";
-import { accessible, narrow, picture, signIn } from "./console.ts";
+import { Client } from "toold";
+import { start, tokens, tools } from "../daemon.ts";
+import { accessible, login, narrow, picture, signIn } from "./console.ts";
 
 const daemon = await start();
+await tools(daemon.tcp, daemon.app);
+// A question that `person` may answer and `app` may not see.
+const operator = new Client(daemon.tcp, { token: tokens.operator });
+after(() => operator.close());
+const { callId: secret } = await operator.call("deploy", { target: "prod" }, { runId: "secret-run" });
 
 test("a person who is not signed in is told how", async () => {
   const { page } = await open();
@@ -35,9 +41,42 @@ test("who signs out is signed out in every tab", async () => {
   await second.goto(origin);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByText("toold login").waitFor();
-  await second.reload();
   await second.getByText("toold login").waitFor();
 });
+
+for (const out of [true, false]) {
+  test(`another person who signs in ${out ? "after the first signed out" : "while the first is signed in"} gets nothing of the first`, async () => {
+    const { page: inbox, errors, origin } = await signIn(daemon, "person", "/inbox");
+    await inbox.getByText("secret-run").first().waitFor();
+    const ticket = await inbox.context().newPage(), other = await inbox.context().newPage();
+    await ticket.goto(`${origin}/calls/${secret}`);
+    await ticket.getByText("secret-run").first().waitFor();
+    // A tab that does not hear of the change in time keeps the streams of the first person open.
+    const deaf = await inbox.context().newPage();
+    await deaf.addInitScript(() => void (BroadcastChannel.prototype.addEventListener = () => {}));
+    await deaf.goto(`${origin}/inbox`);
+    await deaf.getByText("secret-run").first().waitFor();
+    if (out) {
+      await inbox.getByRole("button", { name: "Sign out" }).click();
+      await ticket.getByText("toold login").waitFor();
+    }
+    // Everything that the new tab shows, from its first moment on.
+    await other.addInitScript(() => {
+      const w = window as unknown as { leaked: boolean };
+      new MutationObserver(() => (w.leaked ||= document.body?.textContent?.includes("secret-run") ?? false)).observe(document, { childList: true, subtree: true, characterData: true });
+    });
+    await other.goto(login(daemon, "app"));
+    await other.getByRole("button", { name: "Sign in" }).click();
+    for (const tab of [other, inbox, ticket]) await tab.getByRole("navigation", { name: "Console" }).getByText("app · caller").waitFor();
+    await ticket.getByText("There is no such call").waitFor();
+    for (const tab of [other, inbox]) {
+      await tab.getByText("Nothing waits for you").first().waitFor();
+      assert.equal(await tab.getByText("secret-run").count(), 0);
+    }
+    assert.equal(await other.evaluate(() => "leaked" in window && window.leaked), false);
+    assert.deepEqual(errors, []);
+  });
+}
 
 test("the first page is small", async (t) => {
   const { page, origin } = await signIn(daemon, "person");

@@ -19,20 +19,26 @@ interface Handlers {
   live: (l: Live) => void;
 }
 
-const port = connect();
+let port: MessagePort | undefined;
 const watches = new Map<number, Handlers & { since: number }>();
 let last = 0;
 
-function connect(): MessagePort {
+/** Connects the page to the worker of a person, before it watches anything. Tabs of different people never share a worker. */
+export function connect(who: string) {
+  if (port) return;
   if (typeof SharedWorker === "undefined") {
     const { port1, port2 } = new MessageChannel();
     serve(port2);
-    return port1;
-  }
-  return new SharedWorker(new URL("./streams.worker.ts", import.meta.url), { type: "module", name: "toold" }).port;
+    port = port1;
+  } else port = new SharedWorker(new URL("./streams.worker.ts", import.meta.url), { type: "module", name: `toold ${who}` }).port;
+  port.onmessage = receive;
+  void navigator.locks?.request(tab, () => {
+    send({ tab });
+    return new Promise<never>(() => {});
+  });
 }
 
-port.onmessage = ({ data }: MessageEvent<ToTab>) => {
+function receive({ data }: MessageEvent<ToTab>) {
   const w = watches.get(data.id);
   if (!w) return;
   if ("frame" in data) return w.frame?.(decodeFrame(data.frame));
@@ -44,16 +50,10 @@ port.onmessage = ({ data }: MessageEvent<ToTab>) => {
   if ("ended" in data) return w.live({ state: "ended", message: data.ended, code: data.code });
   w.since ||= Date.now();
   w.live({ state: "lost", since: w.since, again: data.again });
-};
-
-const send = (m: ToWorker) => port.postMessage(m);
-if (navigator.locks) {
-  const tab = crypto.randomUUID();
-  void navigator.locks.request(tab, () => {
-    send({ tab });
-    return new Promise<never>(() => {});
-  });
 }
+
+const send = (m: ToWorker) => port?.postMessage(m);
+const tab = crypto.randomUUID();
 addEventListener("online", () => send({ online: true }));
 // A page that the browser closes or keeps for "back" watches nothing.
 addEventListener("pagehide", () => watches.forEach((_, id) => send({ id, close: true })));

@@ -1,12 +1,13 @@
 /** Who is signed in. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useQuery } from "@tanstack/react-query";
-import { createContext, useContext, type ReactNode } from "react";
+import { createContext, useContext, useEffect, type ReactNode } from "react";
 import type { GetInfoResponse } from "../../gen/toold/v1/admin_service_pb.ts";
 import type { WhoAmIResponse } from "../../gen/toold/v1/call_service_pb.ts";
 import { Role } from "../../gen/toold/v1/principal_pb.ts";
 import { Failure, Skeleton } from "../parts/small.tsx";
 import { admin, calls } from "./clients.ts";
+import { connect } from "./live.ts";
 
 export interface Session {
   me: WhoAmIResponse;
@@ -23,15 +24,43 @@ export function useSession(): Session {
   return s;
 }
 
+/** Tabs tell each other that somebody signed in or out. The page that signs in sends to it, too. */
+const tabs = new BroadcastChannel("toold");
+let subject: string | undefined;
+
+/** Reads who is signed in. A page is for one person: when it is another one, the page begins again, so that it has nothing of the first. */
+async function readSession() {
+  const me = await calls.whoAmI({}), info = await admin.getInfo({});
+  const now = `${info.namespace} ${me.principal?.subject}`;
+  if (subject !== undefined && subject !== now) {
+    location.reload();
+    return new Promise<never>(() => {});
+  }
+  subject = now;
+  connect(now);
+  return { me, info };
+}
+
+export async function signOut() {
+  await fetch("/logout", { method: "POST" });
+  tabs.postMessage("signed out");
+  location.reload();
+}
+
 /** Shows its children to a person who is signed in. */
 export function SignedIn({ children }: { children: ReactNode }) {
   const { data, error, refetch } = useQuery({
     queryKey: ["session"],
-    queryFn: async () => ({ me: await calls.whoAmI({}), info: await admin.getInfo({}) }),
+    queryFn: readSession,
     retry: (n, e) => n < 3 && !signedOut(e),
     staleTime: 60_000,
     refetchInterval: 300_000,
   });
+  useEffect(() => {
+    const read = () => void refetch();
+    tabs.addEventListener("message", read);
+    return () => tabs.removeEventListener("message", read);
+  }, [refetch]);
   if (signedOut(error)) return <SignIn />;
   if (!data) return error ? <Failure error={error} what="The daemon did not answer. Nothing was changed." again={() => void refetch()} /> : <Skeleton />;
   const roles = data.me.principal?.roles ?? [];

@@ -31,7 +31,7 @@ class Stream {
 
   constructor(
     private readonly source: Source,
-    private readonly gone: () => void,
+    private readonly gone: () => unknown,
   ) {
     void this.run();
   }
@@ -177,7 +177,7 @@ export function serve(port: MessagePort) {
     }
     const key = "inbox" in data ? "inbox" : data.open.join();
     const share = "inbox" in data || data.shared;
-    const stream = (share && shared.get(key)) || new Stream("inbox" in data ? ofInbox() : ofCalls(data.open), () => shared.delete(key));
+    const stream: Stream = (share && shared.get(key)) || new Stream("inbox" in data ? ofInbox() : ofCalls(data.open), () => shared.get(key) === stream && shared.delete(key));
     if (share) shared.set(key, stream);
     stream.add({ port, id: data.id });
     open.set(data.id, stream);

@@ -2,7 +2,7 @@
 import { useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { useCounts } from "../api/counts.ts";
-import { useSession } from "../api/session.tsx";
+import { signOut, useSession } from "../api/session.tsx";
 import { Role } from "../../gen/toold/v1/principal_pb.ts";
 import { useKeys } from "../keys.ts";
 import { places } from "../routes.tsx";
@@ -118,9 +118,4 @@ export function Shell({ children }: { children: ReactNode }) {
       <div id="toast" className="toast" role="status" hidden />
     </>
   );
-}
-
-async function signOut() {
-  await fetch("/logout", { method: "POST" });
-  location.reload();
 }

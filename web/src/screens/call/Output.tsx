@@ -1,7 +1,7 @@
 /** Output streams and artifacts of a call. */
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState, useSyncExternalStore, type ReactNode } from "react";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore, type KeyboardEvent, type ReactNode } from "react";
 import { useLocation, useSearch } from "wouter";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import type { ArtifactMatch } from "../../../gen/toold/v1/artifact_pb.ts";
@@ -80,7 +80,7 @@ export function Output({ call, streams, name, live }: Props) {
   );
 }
 
-function moveTab(e: React.KeyboardEvent<HTMLElement>) {
+function moveTab(e: KeyboardEvent<HTMLElement>) {
   const step = e.key === "ArrowRight" ? 1 : e.key === "ArrowLeft" ? -1 : 0;
   if (!step) return;
   const tabs = [...e.currentTarget.querySelectorAll<HTMLElement>("[role=tab]")];
@@ -104,15 +104,17 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   const [at, setAt] = useState(0);
   const box = useRef<HTMLOListElement>(null);
   const jump = useRef(wanted);
-  const rows = useVirtualizer({ count: stream.lines.length, getScrollElement: () => box.current, estimateSize: () => 19, overscan: 12 });
+  const first = stream.lines[0]?.no ?? 1;
+  const key = useCallback((i: number) => stream.lines[i]?.no ?? i, [stream, first]); // a line keeps its height when others come before it
+  const rows = useVirtualizer({ count: stream.lines.length, getScrollElement: () => box.current, getItemKey: key, estimateSize: () => 19, overscan: 12 });
   useEffect(() => {
-    void (wanted ? stream.toLine(wanted) : stream.lines.length === 0 && stream.toEnd());
+    if (wanted) void stream.toLine(wanted);
     jump.current = wanted;
   }, [stream, wanted]);
 
   const { data: matches } = useQuery({
     queryKey: ["search", stream.call, stream.name, pattern, live ? 0 : stream.size],
-    queryFn: () => find(stream, pattern),
+    queryFn: ({ signal }) => find(stream, pattern, signal),
     enabled: pattern !== "",
     placeholderData: (old) => old,
   });
@@ -125,19 +127,21 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   const show = (line: number) => {
     setFollow(false);
     jump.current = line;
-    const first = stream.lines[0]?.no ?? 0, last = stream.lines.at(-1)?.no ?? 0;
-    if (line < first || line > last) void stream.toLine(line);
+    if (line < first || line > (stream.lines.at(-1)?.no ?? 0)) void stream.toLine(line);
     else scroll();
   };
   const scroll = () => {
     const i = stream.lines.findIndex((l) => l.no === jump.current);
-    if (i < 0) return;
-    rows.scrollToIndex(i, { align: "center" });
+    if (i < 0 && (stream.loading || stream.lines.length === 0)) return;
+    rows.scrollToIndex(i < 0 ? stream.lines.length - 1 : i, { align: "center" }); // behind the end, the last line
     jump.current = 0;
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (jump.current) scroll();
-    else if (follow && stream.lines.length) rows.scrollToIndex(stream.lines.length - 1, { align: "end" });
+    else if (follow && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [stream.version, follow, rows.getTotalSize()]);
+  useEffect(() => {
+    if (follow && !jump.current && !stream.atEnd && !stream.loading && !stream.error) void stream.toEnd();
   }, [stream.version, follow]);
   useEffect(() => {
     setAt(0);
@@ -146,30 +150,38 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   }, [pattern, matches?.length === 0 || matches?.[0]?.line]);
 
   const toggle = () => {
-    if (!follow && !stream.atEnd) void stream.toEnd();
+    jump.current = 0;
     setFollow(!follow);
   };
   useKeys({ f: toggle });
 
+  const onSearchKey = (e: KeyboardEvent<HTMLInputElement>) => {
+    if (e.key === "Enter") go(e.shiftKey ? -1 : 1);
+    if (e.key !== "Escape") return;
+    e.stopPropagation(); // it ends the search and does not leave the page
+    setPattern("");
+    e.currentTarget.blur();
+  };
+
+  const top = useRef(0);
   const onScroll = () => {
-    const b = box.current!;
-    const bottom = b.scrollHeight - b.scrollTop - b.clientHeight < 24;
-    if (follow && !bottom && b.matches(":hover, :focus")) setFollow(false);
-    if (b.scrollTop < 40 && (stream.lines[0]?.no ?? 1) > 1 && !follow) {
+    const b = box.current!, up = b.scrollTop < top.current, bottom = b.scrollHeight - b.scrollTop - b.clientHeight < 24;
+    top.current = b.scrollTop;
+    if (follow && up && !bottom) setFollow(false);
+    if (b.scrollTop < 40 && first > 1 && !follow) {
       const before = stream.lines.length;
-      void stream.before().then(() => rows.scrollToIndex(stream.lines.length - before, { align: "start" }));
+      void stream.before().then(() => stream.lines.length > before && rows.scrollToIndex(stream.lines.length - before, { align: "start" }));
     }
-    if (bottom && !stream.atEnd) void stream.after();
+    if (bottom && !stream.atEnd && !follow) void stream.after();
   };
   if (stream.error && stream.lines.length === 0) return <Failure error={stream.error} what="The output was not read." again={() => void stream.toEnd()} />;
-  const first = stream.lines[0]?.no ?? 1;
   return (
     <>
       <div className="rowx outbar">
         <label className="search">
           <Icon name="search" small />
           <span className="sr">Search the output</span>
-          <input size={14} maxLength={200} placeholder="Search" value={pattern} onChange={(e) => setPattern(e.target.value)} onKeyDown={(e) => e.key === "Enter" && go(e.shiftKey ? -1 : 1)} />
+          <input size={14} maxLength={200} placeholder="Search" value={pattern} onChange={(e) => setPattern(e.target.value)} onKeyDown={onSearchKey} />
           <kbd>/</kbd>
         </label>
         {pattern && matches && <span className="t3 num">{matches.length ? `${at + 1} of ${matches.length}${matches.length === 1000 ? "+" : ""}` : "no match"}</span>}
@@ -184,7 +196,7 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
       </div>
       <div className="term" data-testid="output">
         {first > 1 && <p className="outgap">Lines 1 to {(first - 1).toLocaleString("en")} are kept; shown as you scroll.</p>}
-        {first === 0 && <p className="outgap">Only the last {bytes(512 << 10)} of {bytes(stream.size)} are shown: a line is too long for line numbers. Save it to read all.</p>}
+        {first < 1 && <p className="outgap">Only the last {bytes(512 << 10)} of {bytes(stream.size)} are shown: a line is too long for line numbers. Save it to read all.</p>}
         {stream.lines.length === 0 ? (
           <p className="outgap">{stream.loading ? "…" : `Nothing on ${oneLine(stream.name, 40)} ${live ? "so far" : "was kept"}.`}</p>
         ) : (
@@ -216,7 +228,7 @@ function LineNumber({ stream, no }: { stream: Stream; no: number }) {
 function Pieces({ line, mark }: { line: Line; mark: string }) {
   return (
     <>
-      {line.pieces.map((p, i) => (p.style ? <span key={i} className={p.style}>{marked(p.text, mark)}</span> : <bdi key={i}>{marked(p.text, mark)}</bdi>))}
+      {line.pieces.map((p, i) => <bdi key={i} className={p.style}>{marked(p.text, mark)}</bdi>)}
       {line.rest > 0 && <span className="t3"> … {line.rest.toLocaleString("en")} more bytes in this line</span>}
     </>
   );
@@ -237,10 +249,10 @@ function marked(text: string, mark: string): ReactNode {
 }
 
 /** Returns at most 1,000 matches. */
-async function find(stream: Stream, pattern: string): Promise<ArtifactMatch[]> {
+async function find(stream: Stream, pattern: string, signal: AbortSignal): Promise<ArtifactMatch[]> {
   const found: ArtifactMatch[] = [];
   for (let offset = 0n; found.length < 1000; ) {
-    const r = await calls.readArtifact({ callId: stream.call, name: stream.name, offset, search: { pattern, ignoreCase: true, limit: 1000 - found.length } });
+    const r = await calls.readArtifact({ callId: stream.call, name: stream.name, offset, search: { pattern, ignoreCase: true, limit: 1000 - found.length } }, { signal });
     found.push(...r.matches);
     if (r.nextOffset <= offset || r.nextOffset >= r.totalSize) break;
     offset = r.nextOffset;

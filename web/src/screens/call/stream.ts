@@ -4,7 +4,7 @@ import { hasReason } from "../../api/errors.ts";
 import { Ansi, type Piece } from "./ansi.ts";
 
 export interface Line {
-  /** Counted from 1; 0 when it is not known, in a stream with a line that is larger than what one page reads. */
+  /** Counted from 1. Below 1 when it is not known, in a stream with a line that is larger than what one page reads. No two lines of a window have the same. */
   no: number;
   pieces: Piece[];
   /** Characters that are not shown. */
@@ -13,6 +13,8 @@ export interface Line {
 
 /** Lines of one request, characters of a line that are shown, and lines and bytes that the page keeps. */
 const page = 500, wide = 4000, most = 10_000, tail = 512 << 10;
+/** What stands for the number of the first line when it is not known. */
+const unknown = -1e9;
 
 export class Stream {
   lines: Line[] = [];
@@ -47,22 +49,26 @@ export class Stream {
   }
 
   /** Reads the last lines. */
-  toEnd = () =>
-    this.load(async () => {
-      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(-page), count: BigInt(page) }, limit: BigInt(tail) });
-      if (read.nextOffset >= read.totalSize) return this.fill(read.data, Number(read.firstLine), read);
-      // The last lines are larger than one response: only their last bytes are read, and how many lines are before them is not known.
-      const offset = read.totalSize > tail ? Number(read.totalSize) - tail : 0;
-      this.fill((await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(offset), limit: BigInt(tail) })).data, offset ? 0 : 1, { nextOffset: read.totalSize, totalSize: read.totalSize });
-    });
+  toEnd = () => this.load(() => this.readEnd(), true);
 
-  /** Reads the lines around a line. */
+  private async readEnd() {
+    const read = await this.readLines(-page);
+    if (read.nextOffset >= read.totalSize) return this.fill(read.data, Number(read.firstLine), read);
+    // The last lines are larger than one response: only their last bytes are read, and how many lines are before them is not known.
+    const offset = read.totalSize > tail ? Number(read.totalSize) - tail : 0;
+    this.fill((await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(offset), limit: BigInt(tail) })).data, offset ? unknown : 1, { nextOffset: read.totalSize, totalSize: read.totalSize });
+  }
+
+  /** Reads the lines around a line, or the last ones if there is no such line. */
   toLine = (line: number) =>
     this.load(async () => {
-      const first = Math.max(1, line - page / 2);
-      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(first), count: BigInt(page) }, limit: BigInt(tail) });
-      this.fill(read.data, first, read);
-    });
+      let first = Math.max(1, line - page / 2), read = await this.readLines(first);
+      // Long lines before it may fill the response.
+      if (first + Number(read.lineCount) - 1 <= line && read.nextOffset < read.totalSize) read = await this.readLines((first = line));
+      await (read.lineCount > 0n ? this.fill(read.data, first, read) : this.readEnd());
+    }, true);
+
+  private readLines = (first: number, count = page) => calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(first), count: BigInt(count) }, limit: BigInt(tail) });
 
   /** Reads the lines before the window. */
   before = () =>
@@ -70,7 +76,7 @@ export class Stream {
       const top = this.lines[0]?.no ?? 1;
       if (top <= 1) return;
       const first = Math.max(1, top - page);
-      const read = await calls.readArtifact({ callId: this.call, name: this.name, lines: { first: BigInt(first), count: BigInt(top - first) }, limit: BigInt(tail) });
+      const read = await this.readLines(first, top - first);
       const { lines } = split(read.data);
       if (lines.length < top - first) return this.fill(read.data, first, read); // the lines are too large to come together with the window
       const added = lines.map((l, i) => toLine(l, first + i, new Ansi()));
@@ -87,7 +93,7 @@ export class Stream {
       const read = await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(this.end), limit: BigInt(tail / 2) });
       this.add(read.data);
       this.atEnd = read.nextOffset >= read.totalSize;
-      this.size = Number(read.totalSize);
+      this.size = Math.max(this.size, Number(read.totalSize)); // an event may have come since
     });
 
   /** Reads what is stored again, after a read failed or a crash lost the end of the stream. A window in the middle stays. */
@@ -105,21 +111,27 @@ export class Stream {
     this.tell();
   }
 
-  private async load(read: () => Promise<void>) {
-    if (this.loading) return;
+  private waiting?: () => Promise<void>; // what is read next
+
+  /** Reads one thing at a time. What was asked for meanwhile is read after it if `later`, and the newest of it counts; else it is not read. */
+  private async load(read: () => Promise<void>, later = false) {
+    if (this.loading) return void (later && (this.waiting = read));
     this.loading = true;
-    try {
-      await read();
+    const { end, size } = this;
+    for (let next: typeof this.waiting = read; next; next = this.waiting) {
+      this.waiting = undefined;
       this.error = "";
-    } catch (e) {
-      this.error = "";
-      // A stream without output so far is read from its first byte on.
-      if (hasReason(e, "ARTIFACT_NOT_FOUND")) this.fill(new Uint8Array(), 1, { nextOffset: 0n, totalSize: 0n });
-      else this.error = e;
+      try {
+        await next();
+      } catch (e) {
+        // A stream without output so far is read from its first byte on.
+        if (hasReason(e, "ARTIFACT_NOT_FOUND")) this.fill(new Uint8Array(), 1, { nextOffset: 0n, totalSize: 0n });
+        else this.error = e;
+      }
     }
     this.loading = false;
     this.tell();
-    if (this.atEnd && this.end < this.size) void this.after();
+    if (this.atEnd && this.end < this.size && (this.end !== end || this.size !== size)) void this.after();
   }
 
   private fill(data: Uint8Array, first: number, read: { nextOffset: bigint; totalSize: bigint }) {
@@ -135,7 +147,7 @@ export class Stream {
     this.atEnd = read.nextOffset >= read.totalSize;
   }
 
-  private next = 1; // the number of the line that begins at the end of the window; 0 if it is not known
+  private next = 1; // the number of the line that begins at the end of the window
   private partial = false; // the last line of the window is `open`
   private hidden = 0; // bytes of the open line that are not kept
 
@@ -144,9 +156,8 @@ export class Stream {
     const { lines, rest } = split(data, this.open);
     if (this.partial) this.lines.pop();
     for (const l of lines) {
-      this.lines.push(toLine(l, this.next, this.ansi, this.hidden));
+      this.lines.push(toLine(l, this.next++, this.ansi, this.hidden));
       this.hidden = 0;
-      if (this.next) this.next++;
     }
     this.open = rest.slice(0, 4 * wide);
     this.hidden += rest.length - this.open.length;
