@@ -44,8 +44,8 @@ func (q *Query) Waits(c *Call) bool {
 		(q.CreatedAfter.IsZero() || !c.Created.Before(q.CreatedAfter)) && (q.CreatedBefore.IsZero() || c.Created.Before(q.CreatedBefore))
 }
 
-// MaxScan is the maximum number of calls that a store looks at in vain for one page. A store reads calls in list order from one index, and
-// counts those that do not meet the conditions that this index does not cover.
+// MaxScan is the maximum number of calls that a store reads for one page without selecting them. A store reads calls in list order from one
+// index. It counts the calls that fail a condition outside this index.
 const MaxScan = 2000
 
 // WaitsInThread reports whether the query selects suspended calls of a thread, for which stores have an index.
@@ -82,11 +82,11 @@ func (q *Query) Holds(c *Call) bool {
 // several pages may share them.
 type Page struct {
 	Calls []*Call
-	Next  int64 // 0 on the last page; a page with fewer calls than the limit, or none, need not be the last one
+	Next  int64 // 0 on the last page; a page with too few calls, or none, need not be the last
 	// Partial means that the store stopped after [MaxScan] calls. Skipped is the number of calls that did not match.
 	Partial bool
 	Skipped int
-	// NextExpiry belongs to Next when the query orders by expiry.
+	// NextExpiry is the expiry that belongs to the position Next. It is set when the query orders by expiry.
 	NextExpiry time.Time
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key

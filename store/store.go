@@ -238,8 +238,9 @@ type Store interface {
 	// the beginning was removed.
 	Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
-	// Children returns one call of each run that the named calls started, by creation. It looks at the newest [call.MaxChildren] calls of each
-	// parent, at [MaxSeeks] calls in all, and returns the oldest one of each run. It leaves out corrupt rows.
+	// Children returns one call of each run that the named calls started, in the order of creation. It looks at the newest
+	// [call.MaxChildren] calls of each parent, and at no more than [MaxSeeks] calls in all. For each run it returns the oldest of these
+	// calls. It leaves out corrupt rows.
 	Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error)
 	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, in all namespaces, oldest first. For a corrupt row it passes
 	// the key and an error.

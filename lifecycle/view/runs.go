@@ -163,7 +163,7 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 	return base.After, nil
 }
 
-// isNewest reports whether no earlier page had a call of the run or thread that one selects. On the first page it is so.
+// isNewest reports whether no earlier page had a call of the run or thread that one selects. On the first page, this is always true.
 func (r *Records) isNewest(ctx context.Context, one call.Query, after int64) (bool, error) {
 	if after == 0 {
 		return true, nil
@@ -174,7 +174,7 @@ func (r *Records) isNewest(ctx context.Context, one call.Query, after int64) (bo
 	return newer == "", err
 }
 
-// each calls visit with the calls of a query until visit returns false. A page may be empty although calls follow.
+// each calls visit with the calls of a query until visit returns false. A page may be empty although more calls follow.
 func (r *Records) each(ctx context.Context, q call.Query, visit func(*call.Call) bool) error {
 	for {
 		page, err := r.cfg.Store.Calls(ctx, q)

@@ -34,7 +34,7 @@ func (f *flapping) WatchCalls(_ *tooldv1.WatchCallsRequest, s grpc.ServerStreami
 	return status.Error(codes.Unavailable, "gone")
 }
 
-// TestStreamsThatBreak checks that only a new position restarts the patience.
+// TestStreamsThatBreak checks that the time of the patience begins anew only when a stream reaches a new position.
 func TestStreamsThatBreak(t *testing.T) {
 	for want, cursor := range map[codes.Code]func(int) string{codes.OK: strconv.Itoa, codes.Unavailable: func(int) string { return "same" }} {
 		c := dial(t, listen(t, admin(&versioned{}), calls(&flapping{cursor: cursor})), toold.WithPatience(150*time.Millisecond))

@@ -97,7 +97,7 @@ func look(t *testing.T, s store.Store) map[string]any {
 	for _, q := range []call.Query{{}, {Namespace: "ns", Run: "packed"}, {Namespace: "ns", Thread: "thread"}, {Namespace: "ns", Batch: "batch"}, {Namespace: "ns", Action: "approval"}, {Statuses: []call.Status{call.Suspended, call.Resuming}}} {
 		q.OldestFirst, q.Limit = true, 100
 		page, err := s.Calls(ctx, q)
-		page.Skipped = 0 // It depends on the indexes of the store.
+		page.Skipped = 0 // Skipped depends on the indexes of the store.
 		note(fmt.Sprintf("calls %+v", q), page, err)
 		for _, c := range page.Calls {
 			events, first, err := s.Events(ctx, c.Key(), 0, 0)

@@ -67,8 +67,8 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.text, " AND ")
 }
 
-// plan returns the statement for a query. It reads at most limit calls, in list order from one index, and returns each of them. A call that
-// does not meet the conditions that the index does not cover has no record in its row.
+// plan returns the statement for a query. The statement reads at most limit calls, in list order from one index, and returns a row for
+// each. The row has no record when the call fails a condition outside this index.
 func plan(q call.Query, limit int) (text string, args []any) {
 	order := " ORDER BY position DESC"
 	if q.OldestFirst {
@@ -154,7 +154,7 @@ type member struct {
 	value  *string
 }
 
-// members returns these fields, that which selects the fewest calls first.
+// members returns the members of a query. The member that selects the fewest calls comes first.
 func members(q *call.Query) []member {
 	return []member{{"batch_id", &q.Batch}, {"parent_call", &q.ParentCall}, {"run_id", &q.Run}, {"thread_id", &q.Thread}, {"caller", &q.Caller}}
 }
@@ -172,7 +172,7 @@ func narrowest(q *call.Query) *member {
 // words is bound as text: [bind] does not convert it.
 type words []call.Status
 
-// filter adds the conditions of a query, except that on its position.
+// filter adds the conditions of a query, except the condition on the position.
 func (c *conditions) filter(q call.Query) {
 	if q.Namespace != "" {
 		c.add("calls.namespace = %s", q.Namespace)

@@ -61,7 +61,7 @@ func ReadCall(r Row) Call {
 	return c
 }
 
-// Sorted returns the calls whose rows are not broken, by creation.
+// Sorted returns the calls whose rows are not broken, in the order of their creation.
 func Sorted(found []Call) (calls []*call.Call) {
 	slices.SortFunc(found, func(a, b Call) int { return cmp.Compare(a.Position, b.Position) })
 	for _, c := range found {

@@ -168,7 +168,7 @@ func (v *view) Finished(c *follow.Call, f *tooldv1.CallFinished) {
 	r := f.GetResult()
 	text := cmp.Or(r.GetModelText(), r.GetMessage(), r.GetData(), r.GetError().GetMessage())
 	result := Event{Type: "TOOL_CALL_RESULT", MessageID: c.ToolCallID + "/result", ToolCallID: c.ToolCallID, Role: "tool", Content: text}
-	if r.GetError() != nil { // the protocol has no field for it
+	if r.GetError() != nil { // AG-UI has no field for an error
 		result.Metadata = map[string]any{"error": map[string]string{"code": r.GetError().GetCode().String(), "reason": r.GetError().GetReason()}}
 	}
 	v.add(result)
