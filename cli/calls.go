@@ -105,7 +105,6 @@ func (f *callFilter) request(now time.Time) (r *tooldv1.ListCallsRequest, err er
 	return r, nil
 }
 
-// labels returns the labels of a flag.
 func labels(flags []string) (all map[string]string, err error) {
 	for _, label := range flags {
 		key, value, ok := strings.Cut(label, "=")

@@ -53,7 +53,6 @@ revoked. For operators; --subject and --namespace are for admins.`,
 	return c
 }
 
-// toRoles parses the names of roles.
 func toRoles(names []string) (roles []tooldv1.Role, err error) {
 	for _, name := range names {
 		r := tooldv1.Role_value["ROLE_"+strings.ToUpper(name)]

@@ -14,7 +14,6 @@ func engineLimits(c *config.Config, to *lifecycle.Config) {
 	to.OutputBudget, to.OutputQuota, to.MaxArguments = l.OutputBudget, int64(l.OutputQuota), l.Arguments
 }
 
-// callLimits returns the limits of calls.
 func callLimits(l *config.Limits) call.Limits {
 	limits := call.Limits{
 		Concurrency: l.Concurrency, QueueLength: l.QueueLength,

@@ -39,7 +39,6 @@ func secretsOf(cfg *config.Config, token string) (redact.Config, error) {
 	return out, nil
 }
 
-// newRedactor returns a redactor of the secrets.
 func newRedactor(secrets redact.Config) (*redact.Redactor, error) {
 	r, err := redact.New(secrets)
 	if err != nil {

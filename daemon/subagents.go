@@ -63,7 +63,6 @@ func subagentSources(c *config.Config) (sources []string) {
 	return sources
 }
 
-// registerSubagents creates and registers the subagents.
 func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.Caller, references expander, secrets *redact.Live) error {
 	for i := range c.Subagents {
 		s := &c.Subagents[i]

@@ -67,7 +67,6 @@ func (d *daemon) toolsOf(source string) (n int) {
 	return n
 }
 
-// workerSources returns the sources of workers.
 func (a adminOf) workerSources() []tool.SourceStatus {
 	var out []tool.SourceStatus
 	for _, p := range a.d.workers.Pools() {

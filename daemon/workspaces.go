@@ -46,7 +46,6 @@ func openWorkspace(cfg *config.Config, namespace string) (workspace, error) {
 	return workspace{path, root}, nil
 }
 
-// of returns the workspace of a namespace.
 func (w workspaces) of(namespace string) workspace {
 	if own, ok := w[namespace]; ok {
 		return own

@@ -173,7 +173,6 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	l.e.output.Spool.Release(l.key)
 }
 
-// storeConclusion stores a conclusion.
 func (p *pipeline) storeConclusion(ctx context.Context, c outcome.Conclusion) settlement {
 	switch c := c.(type) {
 	case *outcome.Terminal:

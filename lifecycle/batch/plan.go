@@ -200,7 +200,6 @@ func (b *Batch) resumed() (calls []int) {
 	return calls
 }
 
-// mayBegin reports whether new calls may begin.
 func (b *Batch) mayBegin() bool {
 	switch {
 	case b.count(NotBegun) == 0:

@@ -80,7 +80,6 @@ type Writes struct {
 // WritesOf returns the documents and actions of a result.
 func WritesOf(r *tool.Result) Writes { return Writes{r.Documents, r.Actions} }
 
-// failure returns a result with the error e.
 func failure(e *tool.Error) *tool.Result {
 	return &tool.Result{Status: tool.StatusError, Error: e}
 }

@@ -69,7 +69,6 @@ func (a *Auth) EndSession(ctx context.Context, session string) error {
 	return err
 }
 
-// session returns the identity of a session.
 func (a *Auth) session(text string) (*Identity, error) {
 	t := a.tokens.Load().find(sha256.Sum256([]byte(text)))
 	if t == nil || !t.is(KindSession) || t.id.expired() != nil {

@@ -12,7 +12,6 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// inRun calls a tool in a run and returns the call.
 func inRun(w *world, user, tool string, run *tooldv1.Run) *tooldv1.Call {
 	w.t.Helper()
 	got, err := w.calls(user).CallTool(within(w.t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: tool, Arguments: `{"text":"x"}`, Run: run}})

@@ -124,7 +124,6 @@ func TestT137RevokedDuringStream(t *testing.T) {
 	wantRefusal(t, err, codes.PermissionDenied, "ROLE_REQUIRED")
 }
 
-// who returns the identity of a user.
 func who(t *testing.T, w *world, user string) *access.Identity {
 	t.Helper()
 	id, err := w.service.Auth().Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + tokenOf(user)}})
@@ -132,7 +131,6 @@ func who(t *testing.T, w *world, user string) *access.Identity {
 	return id
 }
 
-// token creates a token of a user.
 func (w *world) token(t *testing.T, user string, roles ...tooldv1.Role) *tooldv1.CreateTokenResponse {
 	t.Helper()
 	got, err := w.administers(user).CreateToken(within(t), &tooldv1.CreateTokenRequest{Name: "test", Roles: roles})

@@ -58,7 +58,6 @@ func (s *Server) follow(ctx context.Context, q watchQuery, out *eventWriter) err
 	return s.watchCalls(ctx, q.request(), out)
 }
 
-// readWatch reads the request of a watch.
 func readWatch(r *http.Request) (q watchQuery, err error) {
 	q.cursor = r.Header.Get("Last-Event-ID") // an EventSource sends its newest position here, and its first one in the query
 	for name, values := range r.URL.Query() {

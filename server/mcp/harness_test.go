@@ -315,7 +315,6 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// textOf returns the text of a result.
 func textOf(r *mcp.CallToolResult) string {
 	var all []string
 	for _, c := range r.Content {

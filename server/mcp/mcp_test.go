@@ -296,7 +296,6 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// approve approves a call.
 func (w *world) approve(user, id string) { w.decide(user, id, "") }
 
 // decide answers the open question of a call.

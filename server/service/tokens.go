@@ -99,7 +99,6 @@ func fromStored(t *access.Stored) *tooldv1.Token {
 	}
 }
 
-// rolesOf returns the names of roles.
 func rolesOf(roles []tooldv1.Role) (names []string) {
 	for _, r := range roles {
 		names = append(names, strings.ToLower(strings.TrimPrefix(r.String(), "ROLE_")))

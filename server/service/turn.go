@@ -88,7 +88,6 @@ func inTurnSpec(err error) error {
 	return inBatchSpec(err)
 }
 
-// toTurn checks and translates the request for a turn.
 func toTurn(in *tooldv1.TurnSpec) (r turns.Request, err error) {
 	if in == nil {
 		return r, call.InvalidField("spec", "is required")

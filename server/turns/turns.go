@@ -266,7 +266,6 @@ func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name strin
 	}
 }
 
-// batchOf returns the batch of a turn.
 func batchOf(t *turn.Turn, p tool.Principal, r *Request) (spec call.BatchSpec, err error) {
 	spec = call.BatchSpec{ID: batchID(r.ID), BatchOptions: r.BatchOptions}
 	spec.Identity = t.Identity(p.Subject, r.Call.OnBehalfOf, r.Call.Run.ID, r.Call.Run.Thread, r.BatchOptions)

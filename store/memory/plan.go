@@ -59,7 +59,6 @@ func copyOf(d *store.Decision) store.Decision {
 	return c
 }
 
-// addRecord adds a record to an effect.
 func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now time.Time) {
 	r.Bytes = bytes.Clone(r.Bytes)
 	if r.Chained {

@@ -12,7 +12,6 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// queue queues the writes of a plan.
 func (w *writer) queue(b *pgx.Batch, p *group.Plan) {
 	w.queueCalls(b, p)
 	queueStatuses(b, p)

@@ -145,7 +145,6 @@ type endedRow struct {
 	ended int64
 }
 
-// replaceWithTombstones replaces calls with tombstones.
 func (w *writer) replaceWithTombstones(old []endedRow) (gone []call.Key, err error) {
 	now := rows.Nanos(w.s.Now())
 	blocks := map[int64]bool{}

@@ -101,7 +101,6 @@ func (t *transcoder) elements(in []byte, kind protowire.Type, f protoreflect.Fie
 	return in[n:], ok
 }
 
-// value writes one value.
 func (t *transcoder) value(in []byte, kind protowire.Type, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
 	n := -1
 	switch kind {
