@@ -55,6 +55,44 @@ func checkBounds(bounds ...bound) error {
 	return nil
 }
 
+// Few refuses a list with too many entries.
+func Few(field string, n, most int) error {
+	if n > most {
+		return call.InvalidField(field, "has %d entries; at most %d are accepted", n, most)
+	}
+	return nil
+}
+
+// Labels refuses labels that no run can have.
+func Labels(field string, labels map[string]string) error {
+	if err := Few(field, len(labels), maxLabels); err != nil {
+		return err
+	}
+	for key, value := range labels {
+		if len(key) > maxLabel {
+			return call.InvalidField(field, "has a key of %d bytes; at most %d are accepted", len(key), maxLabel)
+		}
+		if err := Short(field+"["+key+"]", value, maxLabel); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ToTimes translates the bounds of a time range; absent is zero.
+func ToTimes(afterField string, after *timestamppb.Timestamp, beforeField string, before *timestamppb.Timestamp) (from, until time.Time, err error) {
+	if from, err = ToTime(afterField, after); err != nil {
+		return from, until, err
+	}
+	if until, err = ToTime(beforeField, before); err != nil {
+		return from, until, err
+	}
+	if !from.IsZero() && !until.IsZero() && !from.Before(until) {
+		err = call.InvalidField(beforeField, "is not later than %s, so nothing can match", afterField)
+	}
+	return from, until, err
+}
+
 // UnknownEnum refuses an enum value that this version of the API does not have.
 func UnknownEnum(field string, value int32) error {
 	return call.InvalidField(field, "has the value %d, which this daemon does not know", value)

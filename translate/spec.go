@@ -109,13 +109,8 @@ func toRun(in *tooldv1.Run) (tool.Run, error) {
 	default:
 		return run, UnknownEnum("spec.run.mode", int32(in.GetMode()))
 	}
-	if len(run.Labels) > maxLabels {
-		return run, call.InvalidField("spec.run.labels", "has %d entries; at most %d are accepted", len(run.Labels), maxLabels)
-	}
-	for key, value := range run.Labels {
-		if err := checkBounds(bound{"spec.run.labels", key, maxLabel}, bound{"spec.run.labels[" + key + "]", value, maxLabel}); err != nil {
-			return run, err
-		}
+	if err := Labels("spec.run.labels", run.Labels); err != nil {
+		return run, err
 	}
 	var err error
 	if in.Agent != nil {

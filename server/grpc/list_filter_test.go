@@ -2,12 +2,16 @@ package grpcserver_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/toold-dev/toold/call"
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -72,15 +76,98 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// TestListFiltersRefused checks that filters which can match no call are refused, because the client made a mistake.
+// TestListFiltersRefused checks that the lists of the console refuse filters that nothing could match, pages that do not exist, and input that
+// would cost the daemon too much. Each message names the field and what is accepted.
 func TestListFiltersRefused(t *testing.T) {
 	w := newWorld(t, options{})
-	for _, req := range []*tooldv1.ListCallsRequest{
-		{ErrorCodes: []tooldv1.ErrorCode{0}}, {ErrorCodes: []tooldv1.ErrorCode{99}}, {Executed: []tooldv1.Executed{0}}, {Executed: []tooldv1.Executed{9}},
-		{Tools: make([]string, 65)}, {Text: string(make([]byte, 257))}, {Source: string(make([]byte, 257))}, {Caller: string(make([]byte, 257))},
-	} {
-		_, err := w.calls("vera").ListCalls(within(t), req)
-		wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
+	ctx := within(t)
+	calls, admin := w.calls("vera"), tooldv1.NewAdminServiceClient(w.as("oscar"))
+	long, many := string(make([]byte, 257)), map[string]string{}
+	for i := range 65 {
+		many[fmt.Sprint(i)] = ""
+	}
+	early, late, never := timestamppb.New(time.Unix(1, 0)), timestamppb.New(time.Unix(2, 0)), &timestamppb.Timestamp{Nanos: -1}
+	type (
+		listCalls   = tooldv1.ListCallsRequest
+		listRuns    = tooldv1.ListRunsRequest
+		listThreads = tooldv1.ListThreadsRequest
+		readAudit   = tooldv1.ReadAuditRequest
+	)
+	tests := []struct {
+		req        proto.Message
+		field, say string
+	}{
+		{&listCalls{ErrorCodes: []tooldv1.ErrorCode{0}}, "error_codes[0]", "0"},
+		{&listCalls{ErrorCodes: []tooldv1.ErrorCode{99}}, "error_codes[0]", "99"},
+		{&listCalls{ErrorCodes: make([]tooldv1.ErrorCode, 65)}, "error_codes", "at most 64"},
+		{&listCalls{Executed: []tooldv1.Executed{0}}, "executed[0]", "0"},
+		{&listCalls{Executed: []tooldv1.Executed{9}}, "executed[0]", "9"},
+		{&listCalls{Statuses: make([]tooldv1.CallStatus, 65)}, "statuses", "at most 64"},
+		{&listCalls{Tools: make([]string, 65)}, "tools", "at most 64"},
+		{&listCalls{Tools: []string{long}}, "tools[0]", "at most 256"},
+		{&listCalls{Text: long}, "text", "at most 256"},
+		{&listCalls{Source: long}, "source", "at most 256"},
+		{&listCalls{Caller: long}, "caller", "at most 256"},
+		{&listCalls{Labels: many}, "labels", "at most 64"},
+		{&listCalls{Labels: map[string]string{long: ""}}, "labels", "at most 256"},
+		{&listCalls{Labels: map[string]string{"env": long}}, "labels[env]", "at most 256"},
+		{&listCalls{CreatedAfter: late, CreatedBefore: early}, "created_before", "later than created_after"},
+		{&listCalls{CreatedAfter: late, CreatedBefore: late}, "created_before", "later than created_after"},
+		{&listCalls{CreatedAfter: never}, "created_after", "between the years"},
+		{&listCalls{PageSize: -1}, "page_size", "0 is 50"},
+		{&listCalls{PageToken: "x"}, "page_token", "token"},
+		{&listCalls{PageToken: strings.Repeat("A", 1<<20)}, "page_token", "token"},
+		{&listRuns{Labels: many}, "labels", "at most 64"},
+		{&listRuns{Labels: map[string]string{"env": long}}, "labels[env]", "at most 256"},
+		{&listRuns{AgentId: long}, "agent_id", "at most 256"},
+		{&listRuns{Caller: long}, "caller", "at most 256"},
+		{&listRuns{ThreadId: long}, "thread_id", "at most 128"},
+		{&listRuns{ParentRunId: long}, "parent_run_id", "at most 128"},
+		{&listRuns{States: make([]tooldv1.RunState, 65)}, "states", "at most 64"},
+		{&listRuns{States: []tooldv1.RunState{0}}, "states", "0"},
+		{&listRuns{PageSize: -1}, "page_size", "0 is 50"},
+		{&listRuns{PageToken: "x"}, "page_token", "token"},
+		{&listThreads{Labels: map[string]string{long: ""}}, "labels", "at most 256"},
+		{&listThreads{PageSize: -1}, "page_size", "0 is 50"},
+		{&listThreads{PageToken: "x"}, "page_token", "token"},
+		{&readAudit{Kinds: make([]string, 65)}, "kinds", "at most 64"},
+		{&readAudit{Kinds: []string{long}}, "kinds", "want one of"},
+		{&readAudit{Principal: long}, "principal", "at most 256"},
+		{&readAudit{CallId: long}, "call_id", "at most 256"},
+		{&readAudit{StoredAfter: late, StoredBefore: early}, "stored_before", "later than stored_after"},
+		{&readAudit{PageSize: -1}, "page_size", "0 or more"},
+		{&readAudit{After: -1}, "after", "0 is the beginning"},
+		{&readAudit{Before: 1}, "before", "newest_first"},
+		{&tooldv1.ListDefinitionsRequest{}, "tool", "required"},
+		{&tooldv1.ListDefinitionsRequest{Tool: long}, "tool", "at most 256"},
+		{&tooldv1.ListDefinitionsRequest{Tool: "echo", PageSize: -1}, "page_size", "0 is 50"},
+		{&tooldv1.ListDefinitionsRequest{Tool: "echo", PageToken: "x"}, "page_token", "token"},
+	}
+	for _, tt := range tests {
+		var err error
+		switch req := tt.req.(type) {
+		case *listCalls:
+			_, err = calls.ListCalls(ctx, req)
+		case *listRuns:
+			_, err = calls.ListRuns(ctx, req)
+		case *listThreads:
+			_, err = calls.ListThreads(ctx, req)
+		case *readAudit:
+			_, err = admin.ReadAudit(ctx, req)
+		case *tooldv1.ListDefinitionsRequest:
+			_, err = admin.ListDefinitions(ctx, req)
+		}
+		if text := status.Convert(err).Message(); status.Code(err) != codes.InvalidArgument || !strings.HasPrefix(text, tt.field+":") || !strings.Contains(text, tt.say) {
+			t.Errorf("%s, %T: %.300v; want INVALID_ARGUMENT with %q", tt.field, tt.req, err, tt.say)
+		}
+	}
+	for _, size := range []int32{0, 1, math.MaxInt32} {
+		_, err := calls.ListCalls(ctx, &listCalls{PageSize: size, Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_FAILED}})
+		must(t, err)
+		_, err = calls.ListRuns(ctx, &listRuns{PageSize: size})
+		must(t, err)
+		_, err = admin.ReadAudit(ctx, &readAudit{PageSize: size})
+		must(t, err)
 	}
 }
 

@@ -123,6 +123,9 @@ func (s *admin) auditQuery(req *tooldv1.ReadAuditRequest) (q AuditQuery, err err
 		q.Limit = maxAuditPage / 2
 	}
 	q.Limit = min(q.Limit, maxAuditPage)
+	if err := translate.Few("kinds", len(q.Kinds), maxFilters); err != nil {
+		return q, err
+	}
 	for _, k := range q.Kinds {
 		if kinds := s.admin.AuditKinds(); !slices.Contains(kinds, k) {
 			return q, call.InvalidField("kinds", "%q is no kind of record; want one of %s", clip(k, shortText), strings.Join(kinds, ", "))
@@ -134,10 +137,7 @@ func (s *admin) auditQuery(req *tooldv1.ReadAuditRequest) (q AuditQuery, err err
 	if err := translate.Short("call_id", q.CallID, translate.MaxFilter); err != nil {
 		return q, err
 	}
-	if q.StoredAfter, err = translate.ToTime("stored_after", req.GetStoredAfter()); err != nil {
-		return q, err
-	}
-	q.StoredBefore, err = translate.ToTime("stored_before", req.GetStoredBefore())
+	q.StoredAfter, q.StoredBefore, err = translate.ToTimes("stored_after", req.GetStoredAfter(), "stored_before", req.GetStoredBefore())
 	return q, err
 }
 

@@ -37,6 +37,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 		translate.Short("tool", in.GetTool(), translate.MaxFilter), translate.Short("action", in.GetAction(), translate.MaxFilter),
 		translate.Short("batch_id", in.GetBatchId(), translate.MaxCallID), translate.Short("caller", in.GetCaller(), translate.MaxFilter),
 		translate.Short("source", in.GetSource(), translate.MaxFilter), translate.Short("text", in.GetText(), translate.MaxFilter),
+		translate.Few("statuses", len(in.GetStatuses()), maxFilters),
 	); err != nil {
 		return nil, err
 	}
@@ -71,10 +72,7 @@ func toQuery(in *tooldv1.ListCallsRequest) (*call.Query, error) {
 	if q.ExpiresFirst {
 		q.Statuses = []call.Status{call.Suspended}
 	}
-	if q.CreatedAfter, err = translate.ToTime("created_after", in.GetCreatedAfter()); err != nil {
-		return nil, err
-	}
-	q.CreatedBefore, err = translate.ToTime("created_before", in.GetCreatedBefore())
+	q.CreatedAfter, q.CreatedBefore, err = translate.ToTimes("created_after", in.GetCreatedAfter(), "created_before", in.GetCreatedBefore())
 	return q, err
 }
 
@@ -83,10 +81,11 @@ const maxFilters = 64
 
 // recordFilters translates the filters of a request that have several values, except the statuses.
 func recordFilters(q *call.Query, in *tooldv1.ListCallsRequest) error {
-	for field, n := range map[string]int{"tools": len(in.GetTools()), "labels": len(in.GetLabels()), "error_codes": len(in.GetErrorCodes()), "executed": len(in.GetExecuted())} {
-		if n > maxFilters {
-			return call.InvalidField(field, "has %d entries; at most %d are accepted", n, maxFilters)
-		}
+	if err := cmp.Or(
+		translate.Few("tools", len(in.GetTools()), maxFilters), translate.Labels("labels", in.GetLabels()),
+		translate.Few("error_codes", len(in.GetErrorCodes()), maxFilters), translate.Few("executed", len(in.GetExecuted()), maxFilters),
+	); err != nil {
+		return err
 	}
 	for i, id := range append([]string{in.GetTool()}, in.GetTools()...) {
 		if err := translate.Short("tools["+strconv.Itoa(i-1)+"]", id, translate.MaxFilter); err != nil {

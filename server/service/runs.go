@@ -48,7 +48,8 @@ func (s *calls) ListRuns(ctx context.Context, req *tooldv1.ListRunsRequest) (*to
 		return nil, err
 	}
 	q.ParentRun, q.Thread = req.GetParentRunId(), req.GetThreadId()
-	if err := cmp.Or(translate.Short("parent_run_id", q.ParentRun, translate.MaxRunID), translate.Short("thread_id", q.Thread, translate.MaxRunID)); err != nil {
+	if err := cmp.Or(translate.Short("parent_run_id", q.ParentRun, translate.MaxRunID), translate.Short("thread_id", q.Thread, translate.MaxRunID),
+		translate.Few("states", len(req.GetStates()), maxFilters)); err != nil {
 		return nil, err
 	}
 	for _, state := range req.GetStates() {
@@ -120,11 +121,11 @@ const maxRuns = 100
 
 // toRunQuery checks and translates the filter of a list of runs or threads.
 func toRunQuery(in runFilter) (*call.RunQuery, error) {
-	if err := cmp.Or(translate.Short("agent_id", in.GetAgentId(), translate.MaxFilter), translate.Short("caller", in.GetCaller(), translate.MaxFilter)); err != nil {
+	if err := cmp.Or(
+		translate.Short("agent_id", in.GetAgentId(), translate.MaxFilter), translate.Short("caller", in.GetCaller(), translate.MaxFilter),
+		translate.Labels("labels", in.GetLabels()),
+	); err != nil {
 		return nil, err
-	}
-	if n := len(in.GetLabels()); n > maxFilters {
-		return nil, call.InvalidField("labels", "has %d entries; at most %d are accepted", n, maxFilters)
 	}
 	size, err := pageSize(in.GetPageSize())
 	return &call.RunQuery{Agent: in.GetAgentId(), Caller: in.GetCaller(), Labels: in.GetLabels(), Limit: min(size, maxRuns)}, err

@@ -2074,7 +2074,7 @@ type ReadAuditRequest struct {
 	Kinds []string `protobuf:"bytes,7,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// Only records stored at or after this time.
 	StoredAfter *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=stored_after,json=storedAfter,proto3" json:"stored_after,omitempty"`
-	// Only records stored before this time.
+	// Only records stored before this time, which must be later than stored_after.
 	StoredBefore  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=stored_before,json=storedBefore,proto3" json:"stored_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

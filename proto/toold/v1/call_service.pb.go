@@ -2000,7 +2000,7 @@ type ListCallsRequest struct {
 	Action string `protobuf:"bytes,5,opt,name=action,proto3" json:"action,omitempty"`
 	// Call.created_at is at this time or later.
 	CreatedAfter *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_after,json=createdAfter,proto3" json:"created_after,omitempty"`
-	// Call.created_at is before this time.
+	// Call.created_at is before this time, which must be later than created_after.
 	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	// The number of entries. 0 means 50; values above 500 mean 500.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2020,7 +2020,7 @@ type ListCallsRequest struct {
 	// The call has a tool that this source provides now, and that the principal may see. Descriptor.source has the names of sources. Empty
 	// matches any.
 	Source string `protobuf:"bytes,17,opt,name=source,proto3" json:"source,omitempty"`
-	// The run of the call has all these labels, with these values. At most 64.
+	// The run of the call has all these labels, with these values. At most 64; keys and values have at most 256 bytes.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The result has an error with one of these codes; empty matches all calls.
 	ErrorCodes []ErrorCode `protobuf:"varint,19,rep,packed,name=error_codes,json=errorCodes,proto3,enum=toold.v1.ErrorCode" json:"error_codes,omitempty"`
@@ -2861,7 +2861,7 @@ type ListRunsRequest struct {
 	ThreadId string `protobuf:"bytes,2,opt,name=thread_id,json=threadId,proto3" json:"thread_id,omitempty"`
 	// Agent.agent_id. Empty matches any.
 	AgentId string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// The run has all these labels, with these values. At most 64.
+	// The run has all these labels, with these values. At most 64; keys and values have at most 256 bytes.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The run that started it. Empty matches any. The list then has one page: the runs of RunSummary.children, oldest first.
 	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
@@ -3023,7 +3023,7 @@ type ListThreadsRequest struct {
 	Waiting bool `protobuf:"varint,1,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Agent.agent_id. Empty matches any.
 	AgentId string `protobuf:"bytes,2,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
-	// The run of the newest call has all these labels, with these values. At most 64.
+	// The run of the newest call has all these labels, with these values. At most 64; keys and values have at most 256 bytes.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The subject of the caller. Empty matches any.
 	Caller string `protobuf:"bytes,4,opt,name=caller,proto3" json:"caller,omitempty"`
