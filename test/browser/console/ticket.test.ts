@@ -3,17 +3,18 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
-import type { Page } from "playwright-core";
+import type { Locator, Page } from "playwright-core";
 import { Question, Worker } from "toold";
 import { ResumeToolRequestSchema } from "toold/v1/call_service_pb";
 import { ContentType } from "toold/v1/content_pb";
+import { ResultStatus } from "toold/v1/result_pb";
 import type { Decision } from "toold/v1/suspension_pb";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 import { day } from "./day.ts";
 import { tokens } from "../daemon.ts";
 
 const daemon = await day();
-const [doubt, edit, command, pay, question, signin, limits, regions, hostile] = daemon.waiting as [string, string, string, string, string, string, string, string, string];
+const [doubt, edit, command, pay, question, signin, limits, regions, hostile, frontend] = daemon.waiting as [string, string, string, string, string, string, string, string, string, string];
 
 const get = async (id: string) => (await daemon.person.calls.getCall({ callId: id })).call!;
 const { page, errors, origin } = await signIn(daemon, "operator");
@@ -71,11 +72,40 @@ test("a change: side by side or in one column, with what cannot be seen", async 
   await (await open(edit)).getByText("different from what the question shows").waitFor();
 });
 
+/** Returns the effects of a call that the list shows, after checking that the ticket shows the same. */
+async function tags(id: string, ticket: Locator) {
+  const { suspension } = await get(id), all = ["Destroys", "Changes", "Reads", "Network", "Frontend"];
+  const of = async (l: Locator) => (await l.locator(".tag").allTextContents()).filter((t) => all.includes(t));
+  const list = await of(page.locator(`#q-${suspension!.suspensionId}`));
+  assert.deepEqual(await of(ticket.locator(".th")), list);
+  return list;
+}
+
+test("a tool of the frontend: its effects and its group are the same in list and ticket", async () => {
+  const ticket = await open(frontend);
+  assert.deepEqual(await tags(frontend, ticket), ["Frontend"]);
+  await ticket.getByText("After a yes, the frontend of the run does this and answers.").waitFor();
+  await press("a", "y");
+  await page.locator(".became", { hasText: "You approved it" }).waitFor();
+  const second = await open(frontend), group = page.getByRole("region", { name: "Waits for others, not for you" });
+  await group.getByText("fe_open_page").waitFor();
+  assert.deepEqual(await tags(frontend, second), ["Frontend"]);
+  await second.getByText("There is nothing for you to do").waitFor();
+  await second.getByRole("button", { name: "Stop the call" }).waitFor();
+  await checked("frontend");
+});
+
 test("a command with its parts", async () => {
   const ticket = await open(command);
   const parts = ticket.getByRole("list", { name: "The command, part by part" });
-  for (const [text, effect] of [["git fetch origin", "Network"], ["rm -rf", "Destroys"], ["$GEN --all", "Unknown"]] as const) await parts.getByRole("listitem").filter({ hasText: text }).getByText(effect, { exact: true }).waitFor();
+  for (const [text, effect] of [["git fetch origin", "Needs network"], ["rm -rf", "Destroys"], ["$GEN --all", "Unknown"]] as const) await parts.getByRole("listitem").filter({ hasText: text }).getByText(effect, { exact: true }).waitFor();
   await ticket.getByRole("heading", { name: "Command" }).waitFor();
+  // It runs without network: neither the list nor the ticket says that it has one.
+  await ticket.getByText("Runs isolated, without network.").waitFor();
+  await ticket.getByText("git fetch connects to other machines, and it has no network here").waitFor();
+  assert.deepEqual(await tags(command, ticket), ["Destroys"]);
+  // No rule asked: the ticket says what did.
+  await ticket.getByText("no rule: calls of the tier confirm are asked about").waitFor();
   await checked("command");
 });
 
@@ -128,7 +158,70 @@ test("arguments are edited in a form and judged before the answer", async () => 
   await press("a", "y");
   await ticket.getByText("1 of 2").waitFor();
   const { suspension } = await get(pay);
-  assert.deepEqual(suspension!.votes.map((v) => [v.voter?.subject, v.edited, v.arguments]), [["operator", true, '{"amount":1200.50,"currency":"EUR","invoice":"R-1180"}']]);
+  const agreed = '{"amount":1200.50,"currency":"EUR","invoice":"R-1180"}';
+  assert.deepEqual(suspension!.votes.map((v) => [v.voter?.subject, v.edited, v.arguments]), [["operator", true, agreed]]);
+  // Who has voted sees that nothing is left to do; another person compares, and votes for the same.
+  await ticket.getByText("You have voted. There is nothing more for you to do.").waitFor();
+  const other = await signIn(daemon, "person");
+  const theirs = await open(pay, other.page);
+  await theirs.getByText("operator votes for other arguments.").waitFor();
+  await other.page.setViewportSize({ width: 360, height: 740 });
+  const name = theirs.locator(".votes .who");
+  assert.ok((await name.boundingBox())!.height < 30, "a name breaks in a narrow window");
+  await picture(other.page, "ticket-votes-narrow");
+  await other.page.setViewportSize({ width: 1440, height: 900 });
+  await theirs.getByRole("button", { name: "Compare and vote for them" }).click();
+  const panel = theirs.getByRole("region", { name: "Arguments that somebody voted for" });
+  await panel.getByText("2480").first().waitFor();
+  await panel.getByText("1200.50").first().waitFor();
+  await panel.getByText("With your yes it runs.").waitFor();
+  await picture(other.page, "ticket-agree");
+  await accessible(other.page);
+  await narrow(other.page);
+  await other.page.getByRole("button", { name: "Vote for the edit" }).click();
+  await other.page.getByText("Vote for these arguments?").waitFor();
+  await other.page.waitForTimeout(300);
+  await other.page.keyboard.press("y");
+  const call = await ended(pay);
+  assert.deepEqual([call.result!.status, call.effectiveArguments, call.decisions[0]!.votes.map((v) => v.voter?.subject)], [ResultStatus.SUCCESS, agreed, ["operator", "person"]]);
+  // The first one sees who decided what, and no form.
+  await page.locator(".became", { hasText: "Decided by person" }).getByText("operator, person").waitFor();
+  await page.locator(".became").getByText("yes, to other arguments").waitFor();
+  assert.equal(await page.locator(".pane.show").locator("input, textarea, .act, .due").count(), 0);
+  await checked("decided");
+});
+
+test("a result is given in the tool's place, where the rule allows it", async () => {
+  const pays = async (invoice: string) => {
+    const { call } = await daemon.app.calls.callTool({ spec: { tool: "pay", callId: `by-hand-${invoice}-0001`, arguments: JSON.stringify({ invoice, amount: 5, currency: "EUR" }), lingerNever: true }, wait: { nanos: 1 } });
+    return call!.callId;
+  };
+  const id = await pays("CASH-1");
+  const ticket = await open(id);
+  await page.keyboard.press("r");
+  const form = ticket.getByRole("region", { name: "A result in the tool's place" });
+  assert.ok(await ticket.getByRole("button", { name: "Give this result" }).isDisabled(), "an empty result can be given");
+  await form.getByLabel(/^message/).fill("Paid in cash.");
+  await form.getByRole("textbox", { name: "data", exact: true }).fill('{"receipt": 12345678901234567890}');
+  await checked("instead");
+  await page.keyboard.press("Escape");
+  await press("a");
+  await ticket.getByText("Give this result? The tool does not run.").waitFor();
+  await press("y");
+  const { result } = await ended(id);
+  assert.deepEqual([result!.status, result!.message, result!.data], [ResultStatus.SUCCESS, "Paid in cash.", '{"receipt":12345678901234567890}']);
+  await page.locator(".became").getByText("a result in the tool's place").waitFor();
+  // As if it had failed.
+  const failed = await pays("CASH-2");
+  const second = await open(failed);
+  await second.getByRole("button", { name: /^Give the result/ }).click();
+  await second.getByRole("radio", { name: /As if it had failed/ }).check();
+  await second.getByLabel(/^message/).fill("No cash left.");
+  await page.keyboard.press("Escape");
+  await press("a", "y");
+  assert.equal((await ended(failed)).result!.error!.reason, "RESULT_INSTEAD");
+  // Without the right there is no such button.
+  assert.equal(await (await open(hostile)).getByRole("button", { name: /^Give the result/ }).count(), 0);
 });
 
 test("letters that are typed or pasted as keys decide nothing", async () => {
@@ -211,6 +304,9 @@ test("a sign-in names its page, and opens only pages of the web", async () => {
   const link = ticket.getByRole("link", { name: "Open tracker.harbour.example" });
   assert.deepEqual([await link.getAttribute("rel"), await link.getAttribute("target")], ["noopener noreferrer", "_blank"]);
   await ticket.getByText("issues:read").first().waitFor();
+  // The title is that of the list, and the ticket says what to do next.
+  await ticket.getByRole("heading", { name: "Sign in to tracker.harbour.example", level: 1 }).waitFor();
+  await ticket.getByText("press “I have signed in”: the tool runs again").waitFor();
   await checked("signin");
 });
 
@@ -218,6 +314,9 @@ test("a call in doubt: what is known, and three answers", async () => {
   const ticket = await open(doubt);
   await ticket.getByText("The daemon stopped before it recorded an end").waitFor();
   assert.ok(await ticket.getByRole("button", { name: /^Answer/ }).isDisabled());
+  // Declining means the same as the last answer, so there is one of them.
+  await ticket.getByText("Nobody can tell").waitFor();
+  assert.equal(await ticket.getByRole("button", { name: /^Decline/ }).count(), 0);
   await page.keyboard.press("1");
   await ticket.getByRole("textbox", { name: "data" }).fill('{"refund_id": 12345678901234567890}');
   await ticket.getByLabel(/^message/).fill("Refunded; seen in the ledger.");

@@ -121,7 +121,7 @@ function ofCalls(open: Uint8Array): Source {
 
 /** The fields that the list of the inbox shows. The ticket reads the whole call. */
 const ofQuestion = [
-  "call_id", "tool", "caller", "run.run_id", "run.on_behalf_of", "description.kind", "description.title", "assessment", "revision",
+  "call_id", "tool", "caller", "run.run_id", "run.on_behalf_of", "description.kind", "description.title", "assessment", "isolation.required", "isolation.network", "revision",
   ...["suspension_id", "action", "message", "response_schema", "digest", "expires_at", "created_at", "on_expiry", "approvers", "votes", "claim", "origin", "rule", "reason"].map((f) => `suspension.${f}`),
 ];
 

@@ -4,7 +4,7 @@ import { places } from "../routes.tsx";
 
 const groups: [string, [string, string][]][] = [
   ["Lists", [["j", "next"], ["k", "previous"], ["enter", "open"], ["/", "search"], [".", "show what is new"], ["p", "pause"], ["x", "select"]]],
-  ["Decide", [["a y", "approve"], ["a 1–9 y", "approve and keep"], ["e", "edit"], ["d", "decline"], ["c", "claim"], ["h", "hand over"], ["u", "side by side or one column"]]],
+  ["Decide", [["a y", "approve"], ["a 1–9 y", "approve and keep"], ["e", "edit"], ["r", "give the result"], ["d", "decline"], ["c", "claim"], ["h", "hand over"], ["u", "side by side or one column"]]],
   ["Anywhere", [["l", "copy the link"], ["f", "follow"], ["shift+c", "cancel the call"], ["esc", "back to rest"], ["?", "this page"]]],
 ];
 

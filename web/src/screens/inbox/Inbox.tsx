@@ -5,6 +5,7 @@ import { type Question, useInbox } from "../../api/inbox.ts";
 import { tryNow } from "../../api/live.ts";
 import { useSession } from "../../api/session.tsx";
 import { useKeys } from "../../keys.ts";
+import { Marks } from "../../parts/effects.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { Banner, Empty, Skeleton, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
@@ -148,7 +149,7 @@ export function Inbox() {
             {id === "together" ? (
               <Together ids={(search.get("ids") ?? "").split(",").filter(Boolean)} lost={lost} back={back} />
             ) : id ? (
-              <Pane key={id} id={id} lost={lost} place={at < 0 ? "" : `${at + 1} of ${shown.length}`} move={move} back={back} />
+              <Pane key={id} id={id} lost={lost} place={at < 0 ? "" : `${at + 1} of ${shown.length}`} move={move} back={back} together={together} />
             ) : (
               <Empty title={shown.length ? "Choose a question" : "Nothing is open"}>{shown.length > 0 && <>With <kbd>j</kbd> you open the first one.</>}</Empty>
             )}
@@ -292,7 +293,7 @@ function Row({ q, id, picked, subject, toggle }: { q: Question } & Omit<RowsProp
             <Text most={120}>{second(q)}</Text>
           </span>
           <span className="risk">
-            {settled ? <Tag tone={settled.decision ? "ok" : "line"} icon={settled.decision ? "ok" : undefined}>{settled.decision ? "Decided" : "Over"}</Tag> : <Marks q={q} claim={claim?.claimedBy?.subject} subject={subject} />}
+            {settled ? <Tag tone={settled.decision ? "ok" : "line"} icon={settled.decision ? "ok" : undefined}>{settled.decision ? "Decided" : "Over"}</Tag> : <Beside q={q} claim={claim?.claimedBy?.subject} subject={subject} />}
           </span>
         </span>
       </Link>
@@ -300,12 +301,12 @@ function Row({ q, id, picked, subject, toggle }: { q: Question } & Omit<RowsProp
   );
 }
 
-function Marks({ q, claim, subject }: { q: Question; claim?: string; subject: string }) {
+function Beside({ q, claim, subject }: { q: Question; claim?: string; subject: string }) {
   return (
     <>
       {claim && <Tag tone="line" icon="user">{claim === subject ? "You look at it" : <Text most={30}>{claim}</Text>}</Tag>}
-      {!claim && !mayAnswer(q) && groupOf(q, 0) !== "program" && <Tag tone="line">Not yours</Tag>}
-      {marks(q).map((m) => <Tag key={m.word} tone={m.tone} icon={m.icon}>{m.word}</Tag>)}
+      {!claim && !mayAnswer(q) && groupOf(q, 0) !== "others" && <Tag tone="line">Not yours</Tag>}
+      <Marks of={marks(q)} />
     </>
   );
 }

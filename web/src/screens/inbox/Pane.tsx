@@ -6,7 +6,7 @@ import { Link } from "wouter";
 import { CallStatus, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { type SettledQuestion, SettledQuestionSchema, Settlement } from "../../../gen/toold/v1/call_service_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
-import { DecisionAction, RightSchema, TicketRightsSchema, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
+import { type Decision, DecisionAction, RightSchema, TicketRightsSchema, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
 import { calls } from "../../api/clients.ts";
 import { hasReason, toFailure } from "../../api/errors.ts";
 import { type Question, useInbox } from "../../api/inbox.ts";
@@ -18,7 +18,7 @@ import { Empty, Failure, Note, Skeleton } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { Time, useNow } from "../../parts/Time.tsx";
 import { ConnectError } from "@connectrpc/connect";
-import { claimOf } from "./model.ts";
+import { claimOf, kindOf, mostTogether } from "./model.ts";
 
 const Ticket = lazy(() => import("../ticket/Ticket.tsx").then((m) => ({ default: m.Ticket })));
 
@@ -30,9 +30,10 @@ interface Props {
   place: string;
   move: (step: number) => void;
   back: () => void;
+  together: (ids: string[]) => void;
 }
 
-export function Pane({ id, lost, place, move, back }: Props) {
+export function Pane({ id, lost, place, move, back, together }: Props) {
   const { questions, complete } = useInbox();
   const q = questions.get(id);
   const { me } = useSession();
@@ -53,6 +54,7 @@ export function Pane({ id, lost, place, move, back }: Props) {
     if (settled && !mine) alertNow(`${verdict(settled)}. Your answer was not sent.`);
   }, [settled, mine]);
 
+  const kind = q && kindOf(q), alike = kind ? [id, ...[...questions.values()].filter((x) => x.id !== id && kindOf(x) === kind).map((x) => x.id)].slice(0, mostTogether) : [];
   const bar = (
     <div className="bar pbar">
       <button className="btn bare icon pback" aria-label="Back to the list" onClick={back}>
@@ -65,6 +67,7 @@ export function Pane({ id, lost, place, move, back }: Props) {
       <button className="btn bare icon" aria-label="Next" onClick={() => move(1)}>
         <Icon name="right" small />
       </button>
+      {alike.length > 1 && <button className="btn bare sm" onClick={() => together(alike)}>Review {alike.length} alike</button>}
       {q && !settled && <Claimed {...{ q, subject, lost }} />}
     </div>
   );
@@ -75,7 +78,7 @@ export function Pane({ id, lost, place, move, back }: Props) {
     <>
       {bar}
       {settled && <Became settled={settled} mine={mine} looked={!!call} approval={call?.suspension?.action === "approval"} next={() => move(1)} />}
-      {call && <Ticket call={call} rights={settled ? none(id, "ALREADY_DECIDED", "This question no longer waits.") : lost ? none(id, "UNAVAILABLE", "There is no connection to the daemon.") : (q?.rights ?? data.rights)} onDecided={() => toast("Your answer is stored.")} />}
+      {call && <Ticket call={call} settled={settled} rights={settled ? none(id, "ALREADY_DECIDED", "This question no longer waits.") : lost ? none(id, "UNAVAILABLE", "There is no connection to the daemon.") : (q?.rights ?? data.rights)} onDecided={() => toast("Your answer is stored.")} />}
     </>
   );
 }
@@ -112,28 +115,44 @@ function verdict(s: SettledQuestion) {
 const did: Partial<Record<CallStatus, string>> = { [CallStatus.SUCCEEDED]: "succeeded", [CallStatus.FAILED]: "failed", [CallStatus.CANCELLED]: "was cancelled", [CallStatus.SUSPENDED]: "asks again" };
 
 function Became({ settled, mine, looked, approval, next }: { settled: SettledQuestion; mine: boolean; looked: boolean; approval: boolean; next: () => void }) {
-  const { callId } = settled;
+  const { callId, suspensionId } = settled;
   const { data } = useQuery({
-    queryKey: ["became", callId, settled.suspensionId],
-    queryFn: async () => (await calls.getCall({ callId, readMask: { paths: ["status"] } })).call?.status ?? CallStatus.UNSPECIFIED,
-    refetchInterval: (q) => (q.state.data && did[q.state.data] ? false : 2000),
+    queryKey: ["became", callId, suspensionId],
+    queryFn: async () => (await calls.getCall({ callId, readMask: { paths: ["status", "decisions"] } })).call!,
+    refetchInterval: (q) => (q.state.data && did[q.state.data.status] ? false : 2000),
   });
-  const status = (data && did[data]) ?? "goes on";
-  const text = mine ? `You ${settled.decision?.action === DecisionAction.CANCEL ? "declined it" : !approval ? "answered it" : settled.decision?.arguments ? "approved it with your changes" : "approved it"}` : looked ? verdict(settled) : verdict(settled).replace(" while you looked", "");
+  const d = data?.decisions.find((x) => x.suspensionId === suspensionId) ?? settled.decision;
+  const text = mine ? `You ${d?.action === DecisionAction.CANCEL ? "declined it" : !approval ? "answered it" : d?.arguments ? "approved it with your changes" : "approved it"}` : looked ? verdict(settled) : verdict(settled).replace(" while you looked", "");
   return (
     <div className="pad became">
       <Note tone={mine ? "ok" : "run"} icon={mine ? "ok" : "info"}>
         <div className="rowx">
           <span className="grow">
             <b><Text most={120}>{text}</Text></b>
-            {settled.decision?.time && <>, <Time at={settled.decision.time} /></>}. {!mine && looked && "Your answer was not sent. "}
-            The call <Link href={`/calls/${callId}`}>{status}</Link>.
-            {settled.decision?.reason && <> “<Text most={300}>{settled.decision.reason}</Text>”</>}
+            {d?.time && <>, <Time at={d.time} /></>}. {!mine && looked && "Your answer was not sent. "}
+            The call <Link href={`/calls/${callId}`}>{(data && did[data.status]) ?? "goes on"}</Link>.
           </span>
           <button className="btn sm" onClick={next}>Next <kbd>j</kbd></button>
         </div>
+        {d && <What d={d} />}
       </Note>
     </div>
+  );
+}
+
+/** What was decided. */
+function What({ d }: { d: Decision }) {
+  const no = d.action === DecisionAction.CANCEL, r = d.resultInstead, votes = d.votes.map((v) => v.voter?.subject ?? "").join(", ");
+  return (
+    <dl className="facts">
+      <dt>Answer</dt><dd>{no ? "no" : r ? (r.error ? "an error in the tool's place" : "a result in the tool's place") : d.arguments ? "yes, to other arguments" : d.result ? <code><Text most={2000}>{d.result}</Text></code> : "yes, as it was asked"}</dd>
+      {d.reason && <><dt>Reason</dt><dd>“<Text most={1000}>{d.reason}</Text>”</dd></>}
+      {d.arguments && <><dt>Arguments</dt><dd><code><Text most={2000}>{d.arguments}</Text></code></dd></>}
+      {r?.message && <><dt>Message</dt><dd><Text most={2000}>{r.message}</Text></dd></>}
+      {r?.data && <><dt>Data</dt><dd><code><Text most={2000}>{r.data}</Text></code></dd></>}
+      {d.remember && <><dt>Kept</dt><dd><code><Text most={300}>{d.remember.option}</Text></code>{d.remember.until && <>, until <Time at={d.remember.until} /></>}</dd></>}
+      {votes && <><dt>Votes</dt><dd><Text most={1000}>{votes}</Text></dd></>}
+    </dl>
   );
 }
 

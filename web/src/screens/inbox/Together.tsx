@@ -10,6 +10,7 @@ import { toFailure } from "../../api/errors.ts";
 import { type Question, useInbox } from "../../api/inbox.ts";
 import { useSession } from "../../api/session.tsx";
 import { useKeys } from "../../keys.ts";
+import { Marks } from "../../parts/effects.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { alertNow } from "../../parts/say.ts";
 import { Empty, Failure, Skeleton, Tag } from "../../parts/small.tsx";
@@ -88,7 +89,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
           </h1>
           <p className="sub">
             <code><Text most={60}>{tool}</Text></code>
-            {marks(alike[0]!).map((m) => <Tag key={m.word} tone={m.tone} icon={m.icon}>{m.word}</Tag>)}
+            <Marks of={marks(alike[0]!)} />
             {alike[0]!.call.run?.runId && <span>in run <Link href={`/runs/${encodeURIComponent(alike[0]!.call.run.runId)}`}><Text most={60}>{alike[0]!.call.run.runId}</Text></Link></span>}
           </p>
         </header>

@@ -2,16 +2,17 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { Settlement, type SettledQuestion } from "../../../gen/toold/v1/call_service_pb.ts";
-import { Kind, Mutability, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
+import { Kind, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
 import { DecisionAction, type Claim } from "../../../gen/toold/v1/suspension_pb.ts";
 import type { Question } from "../../api/inbox.ts";
+import { effectsOf, frontend, isFrontend, type Mark } from "../../parts/effects.tsx";
 import type { IconName } from "../../parts/Icon.tsx";
 
-export type Group = "hour" | "later" | "program";
+export type Group = "hour" | "later" | "others";
 export const groups: { group: Group; title: string }[] = [
   { group: "hour", title: "Due within the hour" },
   { group: "later", title: "Later" },
-  { group: "program", title: "Waits for a program, not for you" },
+  { group: "others", title: "Waits for others, not for you" },
 ];
 
 const hour = 3_600_000;
@@ -24,12 +25,15 @@ const action = (q: Question) => q.call.suspension?.action ?? "";
 const programs = new Set(["frontend", "subagent"]);
 
 export function groupOf(q: Question, now: number): Group {
-  if (programs.has(action(q))) return "program";
+  if (programs.has(action(q)) || voted(q)) return "others";
   return expiry(q) - now < hour ? "hour" : "later";
 }
 
 /** The order of the list: what expires first comes first. */
 export const inOrder = (a: Question, b: Question) => expiry(a) - expiry(b) || (a.id < b.id ? -1 : 1);
+
+/** Reports whether the viewer has voted, so that others have to. */
+export const voted = (q: Question) => q.rights.approve?.reason === "ALREADY_VOTED";
 
 export const mayAnswer = (q: Question) => !!(q.rights.approve?.allowed || q.rights.decline?.allowed);
 
@@ -39,12 +43,13 @@ export function matches(q: Question, text: string): boolean {
   return !wanted || [call.tool, title(q), call.suspension?.message, call.caller?.subject, call.run?.onBehalfOf, call.run?.runId].some((t) => t?.toLowerCase().includes(wanted));
 }
 
-/** The line that says what the call would do, or what is asked. */
-export function title(q: Question): string {
-  const { call } = q;
-  const asks = action(q) !== "approval" && action(q) !== "in_doubt" && !programs.has(action(q));
-  return (asks && call.suspension?.message) || call.description?.title || call.suspension?.message || call.tool;
+/** The line that says what a call with an open question would do, or what is asked. */
+export function titleOf(call: Call): string {
+  const s = call.suspension, a = s?.action ?? "";
+  const asks = a !== "approval" && a !== "in_doubt" && !programs.has(a);
+  return (asks && s?.message) || s?.description?.title || call.description?.title || (a !== "approval" && s?.message) || call.tool;
 }
+export const title = (q: Question) => titleOf(q.call);
 
 export function who(call: Call): string {
   const subject = call.caller?.subject ?? "";
@@ -61,30 +66,25 @@ export function second(q: Question): string {
 const byAction = new Map<string, IconName>([["in_doubt", "doubt"], ["input", "ask"], ["auth", "key"], ["frontend", "window"], ["subagent", "fork"]]);
 const byKind: Partial<Record<Kind, IconName>> = { [Kind.EXECUTE]: "bash", [Kind.EDIT]: "edit", [Kind.DELETE]: "trash", [Kind.MOVE]: "file", [Kind.READ]: "eye", [Kind.SEARCH]: "search", [Kind.FETCH]: "globe" };
 
-export const icon = (q: Question): IconName => byAction.get(action(q)) ?? (action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
+export const icon = (q: Question): IconName => byAction.get(action(q)) ?? (isFrontend(q.call) ? "window" : action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
 
-export interface Mark {
-  tone: "ok" | "fail" | "wait" | "doubt" | "run" | "line" | "";
-  icon?: IconName;
-  word: string;
-}
+/** The kinds of questions beside approvals. A map, because a tool may call its action __proto__. */
+export const kinds = new Map<string, Mark>([
+  ["in_doubt", { tone: "doubt", icon: "doubt", word: "In doubt" }],
+  ["auth", { tone: "run", icon: "key", word: "Sign-in" }],
+  ["frontend", frontend],
+  ["subagent", { tone: "line", icon: "fork", word: "Subagent" }],
+]);
 
-/** What to know before opening the question: the kind of question, votes, and the worst effects. */
+/** What to know before opening the question: the kind of question, votes, and the effects. */
 export function marks(q: Question): Mark[] {
-  const s = q.call.suspension, a = q.call.assessment;
-  if (action(q) === "in_doubt") return [{ tone: "doubt", word: "In doubt" }];
+  const s = q.call.suspension;
   const count = s?.approvers?.count ?? 0;
-  if (count > 1) return [{ tone: "run", word: `${s!.votes.length} of ${count} votes` }];
-  if (action(q) === "auth") return [{ tone: "run", word: "Sign-in" }];
-  if (action(q) === "frontend") return [{ tone: "", word: "Frontend" }];
-  if (action(q) === "subagent") return [{ tone: "", word: "Subagent" }];
-  if (action(q) !== "approval") return [{ tone: "run", word: "Question" }];
-  const out: Mark[] = [];
-  if (a?.safety === Safety.DESTRUCTIVE) out.push({ tone: "fail", icon: "trash", word: "Destroys" });
-  if (a?.safety === Safety.NETWORK || a?.openWorld) out.push({ tone: "wait", icon: "globe", word: "Network" });
-  if (a?.tier === Tier.ESCALATE) out.push({ tone: "wait", word: "Escalated" });
-  if (out.length === 0) out.push({ tone: "", word: a?.mutability === Mutability.READ_ONLY ? "Reads" : "Changes" });
-  return out;
+  if (count > 1) return [...(voted(q) ? [{ tone: "line", word: "You voted" } as const] : []), { tone: "run", word: `${s!.votes.length} of ${count} votes` }];
+  if (action(q) !== "approval") return [kinds.get(action(q)) ?? { tone: "run", icon: "ask", word: "Question" }];
+  if (isFrontend(q.call)) return [frontend];
+  const out = effectsOf(q.call);
+  return q.call.assessment?.tier === Tier.ESCALATE ? [...out, { tone: "wait", word: "Escalated" }] : out;
 }
 
 /** The claim that counts now. */

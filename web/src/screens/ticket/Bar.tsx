@@ -11,19 +11,31 @@ export interface Kept {
   hours: number;
 }
 
+/** What the buttons say, and what happens when they are pressed. */
+export interface Words {
+  act: string;
+  question: ReactNode;
+  yes: string;
+  no: string;
+  help: string;
+}
+
 interface Props {
   digest: string;
   rights: TicketRights;
-  /** What the buttons say. */
-  words: { act: string; question: ReactNode; yes: string };
+  words: Words;
   options: RememberOption[];
   /** Why there is no yes yet, such as an answer that is missing. */
   notYet?: string;
   editing: boolean;
   edit?: () => void;
+  answering: boolean;
+  /** A result in the tool's place. */
+  instead?: () => void;
   sent: boolean;
   approve: (kept: Kept | undefined) => void;
-  decline: (reason: string) => void;
+  /** Absent when one of the answers ends the call. */
+  decline?: (reason: string) => void;
   /** The typed reason; it stays when somebody else decides first. */
   reason: string;
   setReason: (text: string) => void;
@@ -35,7 +47,7 @@ const ends: [hours: number, title: string][] = [[8, "8 h"], [24, "24 h"], [168, 
 export function Bar(p: Props) {
   const { step, setStep, alone, deliberate, held } = useSteps();
   const [option, setOption] = useState(0), [scope, setScope] = useState<RememberScope>(), [hours, setHours] = useState(24);
-  const approve = p.rights.approve?.allowed ?? false, decline = p.rights.decline?.allowed ?? false, may = approve && !p.notYet && !p.sent;
+  const approve = p.rights.approve?.allowed ?? false, decline = (p.decline && p.rights.decline?.allowed) ?? false, may = approve && !p.notYet && !p.sent;
   const options = p.rights.remember?.allowed ? p.options.slice(0, 9) : [];
   const chosen = scope ?? p.rights.rememberScopes[0] ?? RememberScope.RUN;
   useEffect(() => void (step === "arm" && setStep("rest")), [p.digest, approve]); // the armed question has changed; a typed reason stays
@@ -43,7 +55,7 @@ export function Bar(p: Props) {
   const kept = () => (option > 0 && options[option - 1] ? { option: options[option - 1]!.option, scope: chosen, hours } : undefined);
   const yes = () => may && deliberate() && p.approve(kept());
 
-  useKeys({ a: () => may && alone() && setStep("arm"), d: () => decline && !p.sent && alone() && setStep("no"), e: () => p.edit?.() }, step === "rest");
+  useKeys({ a: () => may && alone() && setStep("arm"), d: () => decline && !p.sent && alone() && setStep("no"), e: () => p.edit?.(), r: () => p.instead?.() }, step === "rest");
   useKeys({ escape: () => setStep("rest") }, step !== "rest");
   const keep = Object.fromEntries(options.map((_, i) => [String(i + 1), () => setOption(option === i + 1 ? 0 : i + 1)]));
   useKeys({ y: yes, ...keep }, step === "arm");
@@ -87,7 +99,7 @@ export function Bar(p: Props) {
   if (step === "no")
     return (
       <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
-        <form className="bar2 no" onSubmit={(e) => (e.preventDefault(), decline && deliberate() && p.decline(p.reason))}>
+        <form className="bar2 no" onSubmit={(e) => (e.preventDefault(), decline && deliberate() && p.decline!(p.reason))}>
           <label className="grow"><span className="nowrap">Reason</span><input className="inp" autoFocus maxLength={1000} value={p.reason} onChange={(e) => p.setReason(e.target.value)} placeholder="The model reads it: what would be right instead?" /></label>
           <span className="pair">
             <button className="btn lg" type="button" onClick={() => setStep("rest")}>Back <kbd>esc</kbd></button>
@@ -102,8 +114,9 @@ export function Bar(p: Props) {
       <div className="bar2">
         <button className="btn lg go" disabled={!may} onClick={() => setStep("arm")}>{!p.sent ? p.words.act : approve ? "Sending" : "Sent"} <kbd>a</kbd></button>
         {p.edit && <button className="btn lg" aria-pressed={p.editing} disabled={p.sent} onClick={p.edit}>Edit <kbd>e</kbd></button>}
-        <button className="btn lg bad" disabled={!decline || p.sent} onClick={() => setStep("no")}>Decline <kbd>d</kbd></button>
-        {why && <span className="t2 grow"><Text most={300}>{why}</Text></span>}
+        {p.instead && <button className="btn lg" aria-pressed={p.answering} disabled={p.sent} onClick={p.instead}>Give the result <kbd>r</kbd></button>}
+        {p.decline && <button className="btn lg bad" disabled={!decline || p.sent} onClick={() => setStep("no")}>{p.words.no} <kbd>d</kbd></button>}
+        {(why || p.words.help) && <span className={`help ${why ? "t2" : "t3"}`}><Text most={300}>{why || p.words.help}</Text></span>}
       </div>
     </div>
   );

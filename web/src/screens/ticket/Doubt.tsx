@@ -20,7 +20,7 @@ export interface DoubtAnswer {
 const answers = [
   { outcome: "happened", title: "It happened", about: "The call succeeds with what you enter; the tool does not run." },
   { outcome: "run_again", title: "Run it again", about: "If it did happen, it happens twice. The tool gets the same idempotency key, which not every tool heeds." },
-  { outcome: "give_up", title: "Give up", about: "The call fails with IN_DOUBT. The model reads that nobody knows." },
+  { outcome: "give_up", title: "Nobody can tell", about: "The call fails with IN_DOUBT, and nothing runs again. The model reads that nobody knows whether it happened." },
 ] as const;
 
 const At = ({ t }: { t?: Timestamp }) => <span className="off num" title={t && exact(timestampDate(t))}>{t && clock(timestampDate(t))}</span>;

@@ -7,6 +7,8 @@ import type { DescribeCallResponse } from "../../../gen/toold/v1/call_service_pb
 import { calls } from "../../api/clients.ts";
 import { toFailure } from "../../api/errors.ts";
 import { useKeys } from "../../keys.ts";
+import type { Vote } from "../../../gen/toold/v1/suspension_pb.ts";
+import { Diff } from "../../parts/Diff.tsx";
 import { Icon, type IconName } from "../../parts/Icon.tsx";
 import { Note } from "../../parts/small.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
@@ -81,6 +83,29 @@ export function Edit({ suspensionId, schema, before, value, set, close, digest, 
     </section>
   );
 }
+
+/** The arguments that somebody else voted for, beside those of the question. A vote for them has the same text. */
+export function Agree({ suspensionId, before, vote, close, votes }: { suspensionId: string; before: string; vote: Vote; close: () => void; votes: number }) {
+  const { data, error, isFetching } = useJudged(suspensionId, vote.arguments, true);
+  useKeys({ escape: close });
+  return (
+    <section className="sec edit" aria-label="Arguments that somebody voted for">
+      <header>
+        <h2>What <Text most={128}>{vote.voter?.subject ?? ""}</Text> votes for</h2>
+        <button className="btn bare sm right" onClick={close}>Discard <kbd>esc</kbd></button>
+      </header>
+      <Diff name="arguments" parts={[{ title: "the question, and the vote", before: lines(before), after: lines(vote.arguments) }]} />
+      <h3>How it would be judged now</h3>
+      {error ? <Note tone="fail" icon="fail"><Text most={500}>{error instanceof ConnectError ? toFailure(error).message : String(error)}</Text></Note> : data ? <Judged d={data} stale={isFetching} votes={votes} /> : <p className="t3">Asking the gates</p>}
+    </section>
+  );
+}
+
+/** JSON text with a line for each value. */
+const lines = (text: string) => {
+  const v = tryParse(text);
+  return v === undefined ? text : print(v, 2);
+};
 
 const says: Partial<Record<VerdictAction, { tone: string; icon: IconName; word: string }>> = {
   [VerdictAction.ALLOW]: { tone: "ok", icon: "ok", word: "allows" },

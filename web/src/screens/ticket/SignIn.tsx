@@ -14,7 +14,8 @@ function page(v: string): URL | undefined {
 }
 const hostOf = (v: string) => (URL.canParse(v) ? new URL(v).host : v);
 
-export function SignIn({ s }: { s: Suspension }) {
+/** `open` says that the viewer may still sign in. */
+export function SignIn({ s, open }: { s: Suspension; open: boolean }) {
   const p = tryParse(s.parameters);
   if (!isObject(p)) return null;
   const urls = [text(p.url), ...(Array.isArray(p.pages) ? p.pages.map((x) => (isObject(x) ? text(x.url) : "")) : [])].filter((u, i, all) => u && all.indexOf(u) === i);
@@ -29,7 +30,13 @@ export function SignIn({ s }: { s: Suspension }) {
         {text(p.resource) && <><dt>It is for</dt><dd><Text most={500}>{text(p.resource)}</Text></dd></>}
         {scopes && <><dt>It may then</dt><dd>{scopes.length ? scopes.map((x) => <code key={x} className="scope"><Text most={200}>{x}</Text></code>) : "what the server grants without a scope"}</dd></>}
       </dl>
-      {urls.map((u) => {
+      {open && (
+        <ol className="steps">
+          <li>Look at the names above, open the page and sign in there.</li>
+          <li>Come back here and press “I have signed in”: the tool runs again.</li>
+        </ol>
+      )}
+      {open && urls.map((u) => {
         const to = page(u);
         return to ? (
           <div className="rowx" key={u}>

@@ -1,42 +1,54 @@
 /** The question about one call: what would run, and the answer. */
 import { Code, ConnectError } from "@connectrpc/connect";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from "react";
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 import type { Description } from "../../../gen/toold/v1/assessment_pb.ts";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
-import { DecisionAction, ResumeMode, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
+import type { SettledQuestion } from "../../../gen/toold/v1/call_service_pb.ts";
+import { DecisionAction, type DecisionSchema, ResumeMode, type TicketRights, type Vote } from "../../../gen/toold/v1/suspension_pb.ts";
 import { tools } from "../../api/clients.ts";
 import { toFailure } from "../../api/errors.ts";
+import { useSession } from "../../api/session.tsx";
 import { useKeys } from "../../keys.ts";
 import { alertNow } from "../../parts/say.ts";
-import { Note } from "../../parts/small.tsx";
+import { Copy, Note } from "../../parts/small.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
 import { decide } from "../inbox/decide.ts";
-import { Bar, type Kept } from "./Bar.tsx";
+import { titleOf } from "../inbox/model.ts";
+import { Bar, type Kept, type Words } from "./Bar.tsx";
 import { DoubtForm, Known, type DoubtAnswer } from "./Doubt.tsx";
-import { Edit, useJudged } from "./Edit.tsx";
+import { Agree, Edit, useJudged } from "./Edit.tsx";
 import { violations } from "./errors.ts";
+import { Exact } from "./Exact.tsx";
 import { Asked, Facts, Head, OnRecord, Reach, Votes } from "./facts.tsx";
 import { Form } from "./Form.tsx";
+import { Instead, type InsteadAnswer } from "./Instead.tsx";
 import { print, same, tryParse, type Json, type JsonObject } from "./json.ts";
+import { Next } from "./Next.tsx";
 import { blank, check } from "./schema.ts";
 import { SignIn } from "./SignIn.tsx";
 import { Arguments, What } from "./What.tsx";
 import "./ticket.css";
 
 export interface TicketProps {
-  /** Has an open question. */
+  /** With the question, which is open unless it is settled. */
   call: Call;
   rights: TicketRights;
+  /** A settled question has no form. */
+  settled?: SettledQuestion;
   /** The daemon has stored the viewer's answer. */
   onDecided: () => void;
 }
 
+/** What a yes would change: the arguments, by the viewer or as somebody else voted for them, or the result. */
+type Change = { kind: "edit"; value: Json | undefined } | { kind: "vote"; vote: Vote } | { kind: "instead"; answer: InsteadAnswer };
+
 const hour = 3_600_000;
 
-export function Ticket({ call, rights, onDecided }: TicketProps) {
-  const s = call.suspension!;
+export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
+  const s = call.suspension!, { me } = useSession(), subject = me.principal?.subject;
   const doubt = s.origin === "in_doubt";
   const asks = !doubt && (s.responseSchema !== "" || s.resumeMode !== ResumeMode.REPLAY_TOOL_CALL);
   const schema = useMemo<Json>(() => tryParse(s.responseSchema) ?? {}, [s.responseSchema]);
@@ -44,26 +56,29 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
   const [answer, setAnswer] = useState<Json | undefined>(() => (asks ? blank(schema) : undefined));
   const [touched, touch] = useState(false);
   const [about, setAbout] = useState<DoubtAnswer>({ outcome: "", message: "" });
-  const [edited, setEdited] = useState<{ value: Json | undefined }>();
+  const [change, setChange] = useState<Change>();
   const [reason, setReason] = useState("");
   const [sent, setSent] = useState(false);
   const [error, setError] = useState<unknown>();
   const article = useRef<HTMLElement>(null);
   const moved = useMoved(s.digest, args);
-  const mayEdit = rights.edit?.allowed ?? false;
-  const { data: tool } = useQuery({ queryKey: ["descriptor", call.tool, call.toolDigest], queryFn: async () => (await tools.getTool({ tool: call.tool })).tool, enabled: mayEdit || doubt, retry: false, staleTime: Infinity });
+  const mayEdit = rights.edit?.allowed ?? false, mayInstead = (rights.resultInstead?.allowed && rights.approve?.allowed) ?? false;
+  const { data: tool } = useQuery({ queryKey: ["descriptor", call.tool, call.toolDigest], queryFn: async () => (await tools.getTool({ tool: call.tool })).tool, enabled: mayEdit || mayInstead || doubt, retry: false, staleTime: Infinity });
   const parameters = useMemo(() => tryParse(tool?.parameters ?? ""), [tool]), resultSchema = useMemo(() => tryParse(tool?.resultSchema ?? ""), [tool]);
 
   const basis = s.description?.basis ?? "";
   const { data: now } = useJudged(s.suspensionId, args, mayEdit && basis !== "" && !sent);
   const under = now?.description?.basis && now.description.basis !== basis ? now.description : undefined;
 
-  const changed = !!edited && edited.value !== undefined && !same(edited.value, tryParse(args));
+  const edited = change?.kind === "edit" ? change : undefined, instead = change?.kind === "instead" ? change.answer : undefined;
+  const proposed = change?.kind === "vote" ? change.vote.arguments : edited?.value !== undefined && !same(edited.value, tryParse(args)) ? print(edited.value) : "";
   const wrong = asks ? check(schema, answer, s.responseSchema !== "") : new Map<string, string>();
   const notYet = moved.pending
     ? "The question changed. Look at what is different first."
     : edited && (edited.value === undefined || (parameters !== undefined && check(parameters, edited.value, true).size > 0))
       ? "The edited arguments are not right yet."
+      : instead && (instead.error ? !instead.message : !instead.message && instead.data === undefined)
+        ? "The result is not complete yet."
       : doubt && !about.outcome
         ? "Choose an answer first."
         : wrong.size > 0
@@ -71,7 +86,7 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
           : undefined;
 
   const id = useDecisionId();
-  const send = async (content: { action: DecisionAction; result?: string; arguments?: string; reason?: string }, kept?: Kept) => {
+  const send = async (content: Content, kept?: Kept) => {
     setSent(true);
     setError(undefined);
     const remember = kept && { option: kept.option, scope: kept.scope, until: timestampFromMs(Date.now() + kept.hours * hour) };
@@ -86,43 +101,49 @@ export function Ticket({ call, rights, onDecided }: TicketProps) {
   };
   const approve = (kept?: Kept) => {
     const result = doubt ? print(doubtResult(about)) : asks && answer !== undefined ? print(answer) : "";
-    void send({ action: DecisionAction.RESUME, result, arguments: changed ? print(edited.value!) : "" }, kept);
+    if (instead) void send({ action: DecisionAction.RESUME, resultInstead: { data: instead.data === undefined || instead.error ? "" : print(instead.data), message: instead.message, error: instead.error } });
+    else void send({ action: DecisionAction.RESUME, result, arguments: proposed }, kept);
   };
-  const toggle = () => setEdited((e) => (e ? undefined : { value: tryParse(args) }));
+  const toggle = () => setChange(edited ? undefined : { kind: "edit", value: tryParse(args) });
+  const toggleInstead = () => setChange(instead ? undefined : { kind: "instead", answer: { message: "", error: false } });
   const pick = (n: number) => article.current?.querySelectorAll<HTMLInputElement>(".opt input[type=radio]")[n - 1]?.click();
-  useKeys(Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [String(n), () => pick(n)])), (asks || doubt) && !sent);
+  useKeys(Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [String(n), () => pick(n)])), (asks || doubt) && !sent && !settled);
   const fieldErrors = touched || error ? new Map([...(touched ? wrong : []), ...violations(error, "decision.result")]) : new Map<string, string>();
-  const frontend = s.action === "frontend", subagent = s.action === "subagent";
   return (
     <article className="ticket" aria-label="Ticket" ref={article}>
       <div className="in" onKeyDown={leaveField}>
-        <Head call={call} title={titleOf(call)} />
+        <Head call={call} title={titleOf(call)} settled={!!settled} />
         <Asked call={call} />
-        {error !== undefined && <Refused error={error} />}
-        {moved.pending && <Moved was={moved.was} now={args} seen={moved.accept} />}
-        {(frontend || subagent) && <Note icon="window">{frontend ? "The frontend of the run does this and answers." : "A call of a subagent waits; its own question is in the inbox."} Nothing for you to do; a decline would end the call.</Note>}
-        {s.action === "auth" && <SignIn s={s} />}
+        {error !== undefined && !settled && <Refused error={error} />}
+        {settled && settled.decision?.decidedBy?.subject !== subject && <Unsent typed={{ reason, arguments: proposed, answer: touched ? answer : undefined, message: instead?.message ?? about.message, data: instead?.data ?? about.data }} />}
+        {moved.pending && !settled && <Moved was={moved.was} now={args} seen={moved.accept} />}
+        {!settled && <Next call={call} rights={rights} />}
+        {s.action === "auth" && <SignIn s={s} open={!settled} />}
         {doubt && <Known call={call} />}
-        {edited && <Edit suspensionId={s.suspensionId} schema={parameters} before={args} value={edited.value} set={(value) => setEdited({ value })} close={toggle} digest={s.digest} votes={s.approvers?.count ?? 1} />}
-        {doubt && <DoubtForm answer={about} set={setAbout} schema={resultSchema} errors={violations(error, "decision.result.data")} />}
-        {asks && (
+        {!settled && edited && <Edit suspensionId={s.suspensionId} schema={parameters} before={args} value={edited.value} set={(value) => setChange({ kind: "edit", value })} close={toggle} digest={s.digest} votes={s.approvers?.count ?? 1} />}
+        {!settled && change?.kind === "vote" && <Agree suspensionId={s.suspensionId} before={args} vote={change.vote} close={() => setChange(undefined)} votes={s.approvers?.count ?? 1} />}
+        {!settled && instead && <Instead answer={instead} set={(a) => setChange({ kind: "instead", answer: a })} schema={resultSchema} errors={violations(error, "decision.result_instead.data")} close={toggleInstead} />}
+        {!settled && doubt && <DoubtForm answer={about} set={setAbout} schema={resultSchema} errors={violations(error, "decision.result.data")} />}
+        {!settled && asks && (
           <form className="stack answer" aria-label="Your answer" onSubmit={(e) => e.preventDefault()}>
             <Form schema={schema} value={answer} set={(v) => (touch(true), setAnswer(v))} errors={fieldErrors} />
             {s.resumeMode === ResumeMode.USE_DECISION_AS_TOOL_RESULT && <p className="t3">Your answer is the result of the call: the model reads it.</p>}
           </form>
         )}
-        {under && <Under d={under} />}
+        {under && !settled && <Under d={under} />}
         <What call={call} />
-        <Votes s={s} use={mayEdit ? (text) => setEdited({ value: tryParse(text) }) : undefined} />
+        <Votes s={s} open={!settled} use={mayEdit && rights.approve?.allowed ? (vote) => (setChange({ kind: "vote", vote }), article.current?.closest(".pane")?.scrollTo(0, 0)) : undefined} />
         <Reach call={call} />
         <Facts call={call} />
         <OnRecord call={call} />
       </div>
-      <Bar
-        digest={s.digest} rights={rights} words={words(call, { doubt, asks, edited: changed, about, answer })} options={asks || doubt || changed ? [] : s.rememberOptions} notYet={notYet}
-        editing={!!edited} edit={mayEdit ? toggle : undefined} sent={sent} reason={reason} setReason={setReason}
-        approve={approve} decline={(r) => void send({ action: DecisionAction.CANCEL, reason: r })}
-      />
+      {!settled && (
+        <Bar
+          digest={s.digest} rights={rights} words={words(call, { doubt, asks, proposed: proposed !== "", change, about, answer })} options={asks || doubt || proposed || instead ? [] : s.rememberOptions} notYet={notYet}
+          editing={!!edited} edit={mayEdit ? toggle : undefined} answering={!!instead} instead={mayInstead ? toggleInstead : undefined} sent={sent} reason={reason} setReason={setReason}
+          approve={approve} decline={doubt ? undefined : (r) => void send({ action: DecisionAction.CANCEL, reason: r })}
+        />
+      )}
     </article>
   );
 }
@@ -140,10 +161,8 @@ const unknown = "It is not known whether your answer was taken.";
 
 const messageOf = (e: unknown) => (e instanceof ConnectError ? toFailure(e).message : String(e));
 
-function titleOf(call: Call): string {
-  const s = call.suspension!;
-  return s.description?.title || call.description?.title || (s.action === "approval" ? call.tool : oneLine(s.message, 200)) || call.tool;
-}
+/** What a decision says, beside what every decision has. */
+type Content = Pick<MessageInitShape<typeof DecisionSchema>, "action" | "result" | "arguments" | "reason" | "resultInstead">;
 
 function doubtResult(a: DoubtAnswer): JsonObject {
   const out: JsonObject = { outcome: a.outcome };
@@ -152,17 +171,19 @@ function doubtResult(a: DoubtAnswer): JsonObject {
   return out;
 }
 
-function words(call: Call, k: { doubt: boolean; asks: boolean; edited: boolean; about: DoubtAnswer; answer: Json | undefined }): { act: string; question: ReactNode; yes: string } {
-  const s = call.suspension!;
+function words(call: Call, k: { doubt: boolean; asks: boolean; proposed: boolean; change: Change | undefined; about: DoubtAnswer; answer: Json | undefined }): Words {
+  const s = call.suspension!, votes = (s.approvers?.count ?? 1) > 1;
+  const no = "Declining ends the call: the tool does not run, and the model reads your reason.";
   if (k.doubt) {
-    const says = { happened: ["Say that it happened?", "It happened"], run_again: ["Run it again, even if it did happen?", "Run it again"], give_up: ["Give up and fail the call?", "Give up"], "": ["Answer?", "Answer"] }[k.about.outcome];
-    return { act: "Answer", question: says[0], yes: says[1]! };
+    const says = { happened: ["Say that it happened?", "It happened"], run_again: ["Run it again, even if it did happen?", "Run it again"], give_up: ["Fail the call, because nobody can tell?", "Fail the call"], "": ["Answer?", "Answer"] }[k.about.outcome];
+    return { act: "Answer", question: says[0], yes: says[1]!, no: "", help: "" };
   }
-  if (s.action === "auth") return { act: "I have signed in", question: "Finish the sign-in?", yes: "Finish" };
-  if (s.action === "frontend") return { act: "Answer for it", question: "Answer in the place of the frontend?", yes: "Send the answer" };
-  if (k.asks) return { act: "Answer", question: <>Answer <Text most={80}>{k.answer === undefined ? "nothing" : print(k.answer)}</Text>?</>, yes: "Send the answer" };
-  if ((s.approvers?.count ?? 1) > 1) return { act: k.edited ? "Vote for the edit" : "Vote yes", question: k.edited ? "Vote for the edited call? It voids other votes." : "Add your vote to", yes: "Vote yes" };
-  return k.edited ? { act: "Approve as edited", question: "Run the edited call? It was asked about", yes: "Yes, run the edit" } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it" };
+  if (k.change?.kind === "instead") return { act: votes ? "Vote for this result" : "Give this result", question: votes ? "Vote for this result? The tool would not run." : "Give this result? The tool does not run.", yes: votes ? "Vote for it" : "Give it", no: "Decline", help: no };
+  if (s.action === "auth") return { act: "I have signed in", question: "Run the tool again?", yes: "Run it again", no: "Do not sign in", help: `“I have signed in” runs the tool again; it asks again if the sign-in is missing. Without a sign-in, the call ends.` };
+  if (s.action === "frontend") return { act: "Answer for it", question: "Answer in the place of the frontend?", yes: "Send the answer", no: "Stop the call", help: "Answer only if the frontend cannot. Stopping ends the call." };
+  if (k.asks) return { act: "Answer", question: <>Answer <Text most={80}>{k.answer === undefined ? "nothing" : print(k.answer)}</Text>?</>, yes: "Send the answer", no: "Do not answer", help: "Without an answer, the call ends, and the model reads your reason." };
+  if (votes) return { act: k.proposed ? "Vote for the edit" : "Vote yes", question: k.change?.kind === "vote" ? "Vote for these arguments?" : k.proposed ? "Vote for the edited call? It voids other votes." : "Add your vote to", yes: "Vote yes", no: "Decline", help: `The tool runs when enough people voted for the same. One no is enough. ${no}` };
+  return k.proposed ? { act: "Approve as edited", question: "Run the edited call? It was asked about", yes: "Yes, run the edit", no: "Decline", help: no } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it", no: "Decline", help: `Approving runs exactly what is above. ${no}` };
 }
 
 /** Returns one id for each decision. A decision that is sent again unchanged keeps its id, so it counts once. */
@@ -204,6 +225,18 @@ function Under({ d }: { d: Description }) {
       <b>What this changes is different from what the question shows.</b> It changed after the question was asked. It is checked again when it runs.
       {d.notes.map((n, i) => <p key={i}><Text most={500}>{n}</Text></p>)}
     </Note>
+  );
+}
+
+/** What was typed before somebody else decided. */
+function Unsent({ typed }: { typed: { reason: string; arguments: string; answer: Json | undefined; message: string; data: Json | undefined } }) {
+  const texts = [typed.reason, typed.arguments, typed.answer === undefined ? "" : print(typed.answer), typed.message, typed.data === undefined ? "" : print(typed.data)].filter(Boolean);
+  if (texts.length === 0) return null;
+  return (
+    <section className="sec" aria-label="Not sent">
+      <header><h2>Not sent</h2><span className="t3">what you typed before</span><span className="right"><Copy text={texts.join("\n")} /></span></header>
+      {texts.map((t, i) => <div className="code" key={i}><pre><Exact>{t}</Exact></pre></div>)}
+    </section>
   );
 }
 

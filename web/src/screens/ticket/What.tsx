@@ -3,25 +3,13 @@ import { useMemo, useState, type ReactNode } from "react";
 import { Kind, Safety, type CommandPart } from "../../../gen/toold/v1/assessment_pb.ts";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { ContentType, type Content } from "../../../gen/toold/v1/content_pb.ts";
-import { Icon, type IconName } from "../../parts/Icon.tsx";
-import { Copy, Note, Tag } from "../../parts/small.tsx";
+import { effectOf, Marks, offline } from "../../parts/effects.tsx";
+import { Icon } from "../../parts/Icon.tsx";
+import { Copy, Note } from "../../parts/small.tsx";
 import { Text, countUnseen, oneLine } from "../../parts/Text.tsx";
 import { Diff } from "./Diff.tsx";
 import { bytes, Exact, exactly } from "./Exact.tsx";
 import { isObject, Num, tryParse, type Json } from "./json.ts";
-
-type Tone = "" | "fail" | "wait" | "doubt";
-const effects: Partial<Record<Safety, { tone: Tone; icon: IconName; word: string }>> = {
-  [Safety.READ_ONLY]: { tone: "", icon: "eye", word: "Reads" },
-  [Safety.MUTATING]: { tone: "", icon: "edit", word: "Changes" },
-  [Safety.NETWORK]: { tone: "wait", icon: "globe", word: "Network" },
-  [Safety.DESTRUCTIVE]: { tone: "fail", icon: "trash", word: "Destroys" },
-};
-
-export function EffectTag({ safety, unknown }: { safety: Safety; unknown?: boolean }) {
-  const e = unknown ? { tone: "doubt" as const, icon: "unknown" as const, word: "Unknown" } : effects[safety];
-  return e ? <Tag tone={e.tone} icon={e.icon}>{e.word}</Tag> : null;
-}
 
 /** The parts of the ticket that say what runs, in the order of a decision. */
 export function What({ call }: { call: Call }) {
@@ -36,7 +24,7 @@ export function What({ call }: { call: Call }) {
           {unseen === 1 ? "1 character of this cannot be seen" : `${unseen.toLocaleString("en")} characters of this cannot be seen`}, or changes the order of others. What is stored is shown here, with a chip for each.
         </Note>
       )}
-      {shell && <Command text={shell.text} parts={d!.command} />}
+      {shell && <Command text={shell.text} parts={d!.command} call={call} />}
       {d?.preview.filter((c) => c !== shell).map((c, i) => <Preview key={i} content={c} />)}
       <Notes notes={d?.notes ?? []} degraded={d?.degraded ?? false} />
       <Arguments text={text} />
@@ -63,7 +51,7 @@ function countEscaped(text: string): number {
   return n;
 }
 
-function Command({ text, parts }: { text: string; parts: CommandPart[] }) {
+function Command({ text, parts, call }: { text: string; parts: CommandPart[]; call: Call }) {
   const shown = useMemo(() => underlined(text, parts), [text, parts]);
   return (
     <section className="sec">
@@ -80,8 +68,8 @@ function Command({ text, parts }: { text: string; parts: CommandPart[] }) {
               <li key={i} className={p.unknown ? "odd" : p.safety === Safety.DESTRUCTIVE ? "hot" : ""}>
                 <span className="x num">{i + 1}</span>
                 <code><Exact>{p.text}</Exact></code>
-                <EffectTag safety={p.safety} unknown={p.unknown} />
-                <span className="t2">{p.reason ? <Text most={300}>{p.reason}</Text> : p.safety === Safety.READ_ONLY ? "only reads" : ""}</span>
+                <Marks of={[effectOf(p.safety, p.unknown, call)].filter((m) => !!m)} />
+                <span className="t2">{p.reason ? <Text most={300}>{p.reason}</Text> : p.safety === Safety.READ_ONLY ? "only reads" : ""}{p.safety === Safety.NETWORK && offline(call) && ", and it has no network here"}</span>
               </li>
             ))}
           </ol>

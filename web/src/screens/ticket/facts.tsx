@@ -2,37 +2,30 @@
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { Mutability, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
+import { Tier } from "../../../gen/toold/v1/assessment_pb.ts";
 import { RunMode, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { NetworkMode } from "../../../gen/toold/v1/isolation_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
-import { DecisionAction, ExpiryAction, ResumeMode, type Suspension } from "../../../gen/toold/v1/suspension_pb.ts";
+import { DecisionAction, ExpiryAction, ResumeMode, type Suspension, type Vote } from "../../../gen/toold/v1/suspension_pb.ts";
+import { effectsOf, frontend, isFrontend, Marks } from "../../parts/effects.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { Copy, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { clock, Time, useNow } from "../../parts/Time.tsx";
+import { kinds } from "../inbox/model.ts";
 import { Exact } from "./Exact.tsx";
-import { EffectTag } from "./What.tsx";
+import { isObject, tryParse } from "./json.ts";
 
-/** The kinds of questions. A map, because a tool may call its action __proto__. */
-const actions = new Map([
-  ["in_doubt", <Tag tone="doubt" icon="doubt">In doubt</Tag>],
-  ["auth", <Tag tone="run" icon="key">Sign-in</Tag>],
-  ["input", <Tag tone="run" icon="ask">Question</Tag>],
-  ["frontend", <Tag tone="line" icon="window">Frontend</Tag>],
-]);
-
-export function Head({ call, title }: { call: Call; title: string }) {
+export function Head({ call, title, settled }: { call: Call; title: string; settled: boolean }) {
   const s = call.suspension!, a = call.assessment, d = s.description ?? call.description;
   const unknown = d?.command.filter((p) => p.unknown).length ?? 0;
   return (
     <header className="th">
       <h1 tabIndex={-1}><Text most={300}>{title}</Text></h1>
-      <Due s={s} />
+      {!settled && <Due s={s} />}
       <p className="sub">
         <code><Text most={64}>{call.tool}</Text></code>
-        {actions.get(s.action)}
-        {a && (a.mutability === Mutability.READ_ONLY || a.safety !== Safety.READ_ONLY) && <EffectTag safety={a.safety} />}
+        <Marks of={[...(s.action === "approval" ? [] : [kinds.get(s.action) ?? { tone: "run", icon: "ask", word: "Question" } as const]), ...(isFrontend(call) ? s.action === "frontend" ? [] : [frontend] : effectsOf(call))]} />
         {unknown > 0 && <Tag tone="doubt" icon="unknown">{unknown === 1 ? "1 part unknown" : `${unknown} parts unknown`}</Tag>}
         {a?.tier === Tier.ESCALATE && <Tag tone="wait">Tier: escalate</Tag>}
         {a?.tier === Tier.CONFIRM && <Tag>Tier: confirm</Tag>}
@@ -66,7 +59,7 @@ export function Asked({ call }: { call: Call }) {
       {own !== undefined ? own && <span className="t2">{own}</span> : (
         <span className="t2">
           Gate <b><Text most={64}>{s.origin}</Text></b>
-          {s.rule && <>, rule <Link href="/policy"><Text most={128}>{s.rule}</Text></Link></>}
+          {s.rule ? <>, rule <Link href="/policy"><Text most={128}>{s.rule}</Text></Link></> : <Default s={s} />}
           {s.reason && !s.message.includes(s.reason) && <>: <Text most={1000}>{s.reason}</Text></>}
         </span>
       )}
@@ -79,6 +72,13 @@ export function Asked({ call }: { call: Call }) {
       </span>
     </div>
   );
+}
+
+/** Why a call is asked about although no rule names it. The permission gate says the tier, and the part of a command that it asks about. */
+function Default({ s }: { s: Suspension }) {
+  const p = tryParse(s.parameters);
+  if (s.action !== "approval" || !isObject(p) || typeof p.tier !== "string") return null;
+  return <>, no rule: calls of the tier <b><Text most={20}>{p.tier.toLowerCase()}</Text></b> are asked about{typeof p.command === "string" && p.command && <>, here because of <code><Text most={200}>{p.command}</Text></code></>}</>;
 }
 
 const roles: Partial<Record<Role, string>> = { [Role.CALLER]: "the caller", [Role.DELEGATE]: "a delegate", [Role.APPROVER]: "approver", [Role.OPERATOR]: "operator", [Role.ADMIN]: "admin" };
@@ -137,28 +137,25 @@ export function Reach({ call }: { call: Call }) {
   );
 }
 
-export function Votes({ s, use }: { s: Suspension; use?: (args: string) => void }) {
+/** `use` takes over the arguments that somebody else voted for. */
+export function Votes({ s, open, use }: { s: Suspension; open: boolean; use?: (vote: Vote) => void }) {
   const needed = s.approvers?.count ?? 1;
   if (needed < 2) return null;
   const yes = s.votes.filter((v) => v.action === DecisionAction.RESUME).length;
   return (
     <section className="sec">
       <header><h2>Votes</h2><span className="t3">{yes} of {needed}; they must be the same yes</span></header>
-      <div className="box">
-        <table className="t">
-          <tbody>
-            {s.votes.map((v) => (
-              <tr key={v.decisionId}>
-                <td className="fit"><Icon name={v.action === DecisionAction.CANCEL ? "deny" : "ok"} small /></td>
-                <td><Text most={128}>{v.voter?.subject ?? ""}</Text></td>
-                <td className="wrap">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && <button className="btn sm" onClick={() => use(v.arguments)}>Look at them</button>}</> : "yes, to these arguments"}</td>
-                <td className="r fit"><Time at={v.time} /></td>
-              </tr>
-            ))}
-            <tr><td className="fit"><Icon name="new" small /></td><td className="t2">{s.votes.length ? "another person" : "nobody yet"}</td><td className="t3">open</td><td /></tr>
-          </tbody>
-        </table>
-      </div>
+      <ul className="votes">
+        {s.votes.map((v) => (
+          <li key={v.decisionId}>
+            <Icon name={v.action === DecisionAction.CANCEL ? "deny" : "ok"} small />
+            <b className="who"><Text most={128}>{v.voter?.subject ?? ""}</Text></b>
+            <span className="what">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && <button className="btn sm" onClick={() => use(v)}>Compare and vote for them</button>}</> : "yes, to these arguments"}</span>
+            <Time at={v.time} className="t3" />
+          </li>
+        ))}
+        {open && <li><Icon name="new" small /><span className="t2">{s.votes.length ? "another person" : "nobody yet"}</span></li>}
+      </ul>
       <p className="t3">One no decides at once. Edited arguments void the votes for others.</p>
     </section>
   );
