@@ -175,7 +175,7 @@ type Verdict struct {
 	rule   Rule
 }
 
-// A Rule is what a rule of a gate says about itself, for people.
+// A Rule describes, for people, the rule by which a gate decided.
 type Rule struct {
 	Name   string
 	Reason string // may be empty
@@ -219,7 +219,7 @@ func (v Verdict) Under(policy string) Verdict {
 	return v
 }
 
-// By sets the rule by which the gate decided. The record of the verdict and of a question shows it; toold never compares it.
+// By sets the rule by which the gate decided. The records of verdicts and questions show it. toold never compares it.
 func (v Verdict) By(r Rule) Verdict {
 	v.rule = r
 	return v

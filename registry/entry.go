@@ -27,7 +27,7 @@ type Entry struct {
 	since     time.Time // when this definition was first received; set in quarantine only
 	refused   *Refusal  // in quarantine, the operator's refusal of this definition. Else nil.
 
-	words func() *rank.Document // reads the words of the descriptor at the first call
+	words func() *rank.Document // reads the words of the descriptor when it is first called
 }
 
 // ValidateArguments checks arguments against the tool's parameters. The error is a [*tool.Error] with the code InvalidArguments and a

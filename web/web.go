@@ -17,7 +17,7 @@ import (
 //go:embed console.zip
 var archive string
 
-// types are the content types of the files. The tables of the machine, which package mime reads, may have others for them.
+// types are the content types of the files. Package mime reads tables of the machine, which may have other types.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",

@@ -2,7 +2,7 @@
 //
 //	commandline -to DIRECTORY -version 0.1.0 -time 1767225600
 //
-// It is a module apart, because the renderer of man pages is not a dependency of toold.
+// It is a separate module, because the renderer of man pages is not a dependency of toold.
 package main
 
 import (

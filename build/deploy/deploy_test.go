@@ -1,5 +1,5 @@
-// Package deploy checks the manifests in deploy/ against the types of Kubernetes and the schema of Compose. It is a module apart, because these
-// modules are large.
+// Package deploy checks the manifests in deploy/ against the types of Kubernetes and the schema of Compose. It is a separate module,
+// because its dependencies are large.
 package deploy
 
 import (
@@ -97,7 +97,7 @@ func overlay(t *testing.T, name string) *objects {
 	return o
 }
 
-// The objects of each overlay fit together: selectors match the pod, and every name leads somewhere.
+// The objects of each overlay fit together: selectors match the pod, and every name refers to an object that exists.
 func TestOverlaysFitTogether(t *testing.T) {
 	for _, name := range []string{"user-namespaces", "landlock"} {
 		o := overlay(t, name)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// unit is where the archive has the systemd unit. systemd also reads /usr/local/lib/systemd/system.
+// unit is the path of the systemd unit in an archive. An archive is unpacked to /usr/local, where systemd also looks for units.
 const unit = "lib/systemd/system/toold.service"
 
-// debianVersion returns the version in Debian's order, in which 0.1.0-rc.1 would be newer than 0.1.0.
+// debianVersion returns the version as Debian writes it. Debian takes 0.1.0-rc.1 as newer than 0.1.0, but 0.1.0~rc.1 as older.
 func debianVersion(version string) string { return strings.Replace(version, "-", "~", 1) }
 
 // deb writes the Debian package of an architecture.

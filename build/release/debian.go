@@ -18,7 +18,7 @@ import (
 // lockFile names the Debian packages of the image, with their versions and checksums.
 const lockFile = "build/release/image.lock"
 
-// wanted are the packages that the image is for. apt adds their dependencies.
+// wanted are the packages that the image must contain. apt adds their dependencies.
 var wanted = []string{
 	"base-files", "base-passwd", "bash", "ca-certificates", "coreutils", "dash", "diffutils", "findutils", "git", "grep", "gzip", "libc-bin", "mawk",
 	"patch", "procps", "sed", "tar",

@@ -93,7 +93,7 @@ func releaseAll(root, tag, to string) error {
 	return writeSums(r.dir)
 }
 
-// suffixes match the pre-releases that all packages can name. Python knows no others.
+// suffixes matches the pre-releases that all kinds of packages can have. Python accepts no others.
 var suffixes = regexp.MustCompile(`^(-(alpha|beta|rc)\.[0-9]+)?$`)
 
 func newRelease(root, tag, to string) (*release, error) {

@@ -77,7 +77,7 @@ func list(t *testing.T, packed []byte) (names []string) {
 	}
 }
 
-// The package is one that dpkg reads, with the unit for /usr/bin.
+// dpkg can read the package, and the unit in it starts /usr/bin/toold.
 func TestDebianPackage(t *testing.T) {
 	r := testRelease(t)
 	root, err := filepath.Abs("../..")
@@ -150,7 +150,7 @@ func dpkg(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// lockPackages writes Debian packages into the cache, and a lock file that names them. No archive is asked.
+// lockPackages writes Debian packages into the cache, and a lock file that names them. Nothing is then downloaded.
 func lockPackages(t *testing.T, r *release, packages map[string][]entry) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -290,7 +290,7 @@ func TestLicenses(t *testing.T) {
 	}
 }
 
-// A final version needs its section in the changelog and the image of its protos. A version before it does not.
+// A final version needs its section in the changelog and the image of its protos. A pre-release does not.
 func TestFinalVersionIsDescribed(t *testing.T) {
 	r := testRelease(t)
 	must(t, r.checkNotes())

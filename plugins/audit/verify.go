@@ -51,7 +51,7 @@ type Verifier struct {
 
 	kept   time.Time
 	mine   []Checkpoint // checkpoints that are not compared yet, by position
-	begun  bool         // the link of the next record can be checked against before
+	begun  bool         // before has the link of the previous record, so the next record can be checked
 	before []byte
 	last   int64
 }
@@ -68,7 +68,8 @@ func NewVerifier(namespace string, signed []Checkpoint, kept time.Time) *Verifie
 	return v
 }
 
-// Continue makes the Verifier begin behind a record with this link. It ignores the checkpoints up to that record. Call it before Add.
+// Continue makes the Verifier begin after the record at position, which has this link. It ignores the checkpoints up to that record. Call
+// it before Add.
 func (v *Verifier) Continue(position int64, link []byte) {
 	v.begun, v.before, v.last = true, link, position
 	v.mine = slices.DeleteFunc(v.mine, func(c Checkpoint) bool { return c.Position <= position })
@@ -103,7 +104,7 @@ func (v *Verifier) Add(l *call.ChainRecord) {
 	r.To, v.begun, v.before, v.last = l.Time, true, l.Link, l.Position
 }
 
-// End reports the checkpoints behind the last record, which is the end of the chain, and returns the report.
+// End returns the report of a whole chain. Each checkpoint after the last record is a finding, because the end of the chain is missing.
 func (v *Verifier) End() Report {
 	for len(v.mine) > 0 {
 		c := &v.mine[0]

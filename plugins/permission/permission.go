@@ -113,7 +113,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	}
 	rules := g.rules.Load()
 	d := g.judge(rules.Rules, in)
-	if in.Answer() == nil { // A call that was asked about counts once.
+	if in.Answer() == nil { // A call with a question is counted only once, before its answer.
 		rules.count(in.Namespace, &d)
 	}
 	return g.verdict(in, &d).By(hook.Rule{Name: d.name(), Reason: d.reason()}), nil

@@ -309,7 +309,8 @@ func TestSeveralPeople(t *testing.T) {
 	}
 }
 
-// The rule alone gives the right to answer in the tool's place. A single user, who is also the caller, never has it where two people are needed.
+// Only a rule gives the right to answer in the tool's place. A single user is also the caller, so a rule that needs two people gives that
+// user no right.
 func TestResultInstead(t *testing.T) {
 	for rules, want := range map[string]bool{
 		`rules: [{action: ask, tools: [x]}]`:                                        false,

@@ -46,7 +46,7 @@ type Rules struct {
 	expiresIn  time.Duration // 0 means the same time as for other tickets of the daemon
 	unattended action        // action for a question in an unattended run: deny or ask
 	index      index
-	file       string // name of the file; empty for the default rules, as the next two
+	file       string // name of the file; this and the next two fields are empty for the default rules
 	text       []byte
 	version    string // beginning of the file's SHA-256
 	slots      int    // number of hits to count: one for each rule, and one for each tier of each layer
@@ -135,8 +135,8 @@ const (
 	namespaceLayer = "namespace "
 )
 
-// approvers are the principals that may answer a question. Such a principal has one of the roles, and belongs to one of the groups. Without
-// roles, those of the file apply. Without groups, those apply that the daemon's configuration has for the namespace.
+// approvers are the principals that may answer a question. Such a principal has one of the roles, and belongs to one of the groups. No
+// roles means the roles of the file. No groups means the groups that the daemon's configuration has for the namespace.
 type approvers struct{ roles, groups []string }
 
 // or returns a, with the roles or groups of standard where a has none.

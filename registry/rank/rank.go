@@ -24,7 +24,7 @@ const (
 const (
 	saturation = 2.0 // BM25's k1: how many occurrences count fully
 	lengthNorm = 0.3 // BM25's b: how much the length of a text reduces the weight of its words
-	alike      = 0.7 // weight of another word of the same group
+	alike      = 0.7 // weight of a synonym of a query's word
 	maxWords   = 300 // words of a field; the limit bounds the memory, and the advantage of a stuffed text
 	maxQuery   = 32  // different words of a query; the limit bounds the time
 )

@@ -55,7 +55,7 @@ func usual(docs []*Document) []int {
 		x, y := docs[a].tool, docs[b].tool
 		return cmp.Or(cmp.Compare(x.Source, y.Source), cmp.Compare(changes(x), changes(y)), cmp.Compare(x.ID, y.ID))
 	})
-	turn := make([]int, len(docs)) // the turn in which a source gives the tool
+	turn := make([]int, len(docs)) // position of the tool among the tools of its source, from 1; 0 for the daemon's tools
 	given := map[string]int{}
 	for _, i := range order {
 		if source := docs[i].tool.Source; source != builtin {

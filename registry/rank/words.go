@@ -83,7 +83,7 @@ var endings = []struct {
 	{"ies", "i", 2}, {"sses", "ss", 1}, {"shes", "sh", 1}, {"ches", "ch", 1}, {"xes", "x", 1}, {"ss", "ss", 1}, {"us", "us", 1}, {"s", "", 2},
 }
 
-// trim removes the endings of verbs, and makes y and i at the end equal.
+// trim removes the endings of verbs, and replaces a final y by i.
 func trim(word string) string {
 	for _, ending := range []string{"ing", "ed", "ions", "ion", "e", "ment"} {
 		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= 3 {

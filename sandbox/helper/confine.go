@@ -160,8 +160,8 @@ func (p *program) tryOut(o *Order) {
 	l = try(TryDatagram)
 	s = l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	l.do(unix.SYS_SENDTO, s, "x", 1, 0, c.Datagram, len(c.Datagram))
-	// The helper builds this program before the clone, so this is its own id. Unlike that of the daemon in a container, it is never 1 or 2, which the
-	// canary and its parent have in their namespace.
+	// The helper builds this program before the clone, so this is the id of the helper. It differs from the ids 1 and 2, which the canary
+	// and its parent have in their namespace. The id of the daemon could be one of them when it runs in a container.
 	try(TrySignal).do(unix.SYS_KILL, os.Getpid(), 0)
 	try(TryPacket).do(unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0)
 	try(TryMode).do(unix.SYS_FCHMODAT, unix.AT_FDCWD, c.Read, 0o600)

@@ -78,7 +78,7 @@ func (w *followedWork) run(ctx context.Context, d *daemon) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return // the follower then waits in vain, and the test fails
+			return // the follower then gets no further events, and the test fails
 		}
 	}
 }

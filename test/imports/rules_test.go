@@ -90,7 +90,7 @@ func rows() []row {
 		{folder: "web/...", onlyStd: true},
 		{folder: "sdk/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "sdk/go/...", ours: []string{"proto/...", "sdk/go/internal/..."}, proto: true},
-		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go", "server/mcp", "setting"}, proto: true, starts: true}, // starts only the editor
+		{folder: "cli", ours: []string{"cli/inbox", "cli/show", "plugins/permission", "proto/...", "sdk/go", "server/mcp", "setting"}, proto: true, starts: true}, // the only process that it starts is the user's editor
 		{folder: "cli/inbox", ours: []string{"cli/show", "proto/..."}, proto: true},
 		{folder: "cli/show", ours: []string{"plugins/permission", "proto/..."}, proto: true},
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts

@@ -9,7 +9,7 @@
 //   - TOOLD_MCP_OPEN_URL: the same endpoint for a client that cannot send a token. A proxy adds the token;
 //   - TOOLD_MCP_BINARY and TOOLD_MCP_ADDRESS: the binary and its gRPC address, for "toold mcp".
 //
-// In the arguments of the command, {url} and {open_url} stand for these values.
+// In the arguments of the command, {url} and {open_url} are replaced by TOOLD_MCP_URL and TOOLD_MCP_OPEN_URL.
 package main
 
 import (

@@ -12,7 +12,7 @@ import (
 )
 
 // serveOpen serves the endpoint of the daemon with the client's token, because the conformance suite cannot send one. It returns the
-// address. The daemon sees its own address where a request has that of the proxy; any other Host or Origin passes unchanged.
+// address. Where Host or Origin has the address of the proxy, the proxy writes the address of the daemon. It does not change other values.
 func serveOpen(ctx context.Context, d *daemon) (string, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -33,8 +33,8 @@ type Step struct {
 type Call struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"` // a JSON object
-	// Unoffered calls a tool that the request does not offer, as real models do at times. The model refuses a request without the tool of
-	// any other call.
+	// Unoffered reports that the request does not offer this tool; real models call such tools at times. For any other call, the model
+	// refuses a request that does not offer the tool.
 	Unoffered bool `json:"unoffered"`
 
 	id string
@@ -106,7 +106,7 @@ func (m *Model) Refused() []string {
 type protocol interface {
 	// read checks a request by the provider's rules.
 	read(r *http.Request, body []byte) (*request, error)
-	// response is the provider's form of a step. The ids of its calls begin with prefix.
+	// response returns a step in the form of the provider. The ids of its calls begin with the result of prefix.
 	response(name string, s *Step) any
 	prefix() string
 	refusal(e *refusal) any

@@ -22,7 +22,7 @@ type row struct {
 	refused             bool
 }
 
-// replaced returns a row whose request is one of a good conversation with a part replaced.
+// replaced returns a row. Its request is a good one in which one part is replaced.
 func replaced(name, request, old, with, want string) row {
 	return row{name, strings.ReplaceAll(request, old, with), want, true}
 }

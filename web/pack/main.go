@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// write writes the archive. The same files give the same bytes. An archive that has the files already is left alone.
+// write writes the archive. The same files give the same bytes. It does not touch an archive that already has these files.
 func write(dist fs.FS, archive string) error {
 	if check(dist, archive) == nil {
 		return nil
