@@ -42,6 +42,7 @@ func TestT57EveryMethodOverEachEndpoint(t *testing.T) {
 	base, client := w.overHTTP()
 	endpoints := map[string]endpoint{
 		"Connect with JSON": overConnect(client, base, connect.WithProtoJSON()),
+		"plain JSON":        overPlain(base, overConnect(client, base, connect.WithProtoJSON())),
 		"gRPC-Web":          overConnect(client, base, connect.WithGRPCWeb()),
 		"gRPC over HTTP":    overConnect(client, base, connect.WithGRPC()),
 		"inside the daemon": inside(w.service.Conn()),

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -10,13 +11,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
-	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/server/service"
 )
 
 // registerAPI adds every method of the API. Handlers speak Connect, gRPC-Web and gRPC, with JSON or protobuf.
 func (s *Server) registerAPI(mux *http.ServeMux) {
-	a := &api{mux, s.cfg.Service, connect.WithHandlerOptions(connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1<<10), withForms())}
+	a := &api{mux, s.cfg.Service, connect.WithHandlerOptions(connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1<<10), withForms()),
+		plainForms(), &sync.Pool{New: func() any { return new(buffers) }}}
 	calls, tools, documents, admin := s.cfg.Service.Calls, s.cfg.Service.Tools, s.cfg.Service.Documents, s.cfg.Service.Admin
 	stream(a, tooldv1.CallService_ExecuteTool_FullMethodName, calls.ExecuteTool)
 	unary(a, tooldv1.CallService_CallTool_FullMethodName, calls.CallTool)
@@ -97,6 +98,8 @@ type api struct {
 	mux     *http.ServeMux
 	service *service.Service
 	options connect.HandlerOption
+	forms   map[string]*plainForm
+	buffers *sync.Pool
 }
 
 // An envelope holds a message of any type. The compiler makes a copy of Connect's generic code for each pair of message types, which took 1
@@ -109,31 +112,24 @@ type message[T any] interface {
 	proto.Message
 }
 
-// with returns the options of a method whose requests have the type Req.
-func with[Req any, M message[Req]](a *api) connect.HandlerOption {
-	open := func(_ connect.Spec, m any) error {
-		m.(*envelope).Message = M(new(Req))
+// opener returns a function that returns an empty message.
+func opener[T any, M message[T]]() func() proto.Message {
+	return func() proto.Message { return M(new(T)) }
+}
+
+// with returns the options of a method, whose requests open makes.
+func (a *api) with(open func() proto.Message) connect.HandlerOption {
+	return connect.WithHandlerOptions(a.options, connect.WithRequestInitializer(func(_ connect.Spec, m any) error {
+		m.(*envelope).Message = open()
 		return nil
-	}
-	return connect.WithHandlerOptions(a.options, connect.WithRequestInitializer(open))
+	}))
 }
 
 func unary[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(context.Context, M) (N, error)) {
-	a.unary(name, with[Req, M](a), func(ctx context.Context, req proto.Message) (proto.Message, error) { return f(ctx, req.(M)) })
-}
-
-func (a *api) unary(name string, options connect.HandlerOption, f func(context.Context, proto.Message) (proto.Message, error)) {
-	a.mux.Handle(name, connect.NewUnaryHandler(name, func(ctx context.Context, r *connect.Request[envelope]) (*connect.Response[envelope], error) {
-		res := new(envelope)
-		err := a.service.Serve(ctx, access.CredentialFrom(ctx), name, r.Msg.Message, func(ctx context.Context) (err error) {
-			res.Message, err = f(ctx, r.Msg.Message)
-			return err
-		})
-		if err != nil {
-			return nil, toConnect(err)
-		}
-		return connect.NewResponse(res), nil
-	}, options))
+	m := &method{name: name, service: a.service, open: opener[Req, M](), forms: a.forms, buffers: a.buffers}
+	m.call = func(ctx context.Context, req proto.Message) (proto.Message, error) { return f(ctx, req.(M)) }
+	m.connect = m.throughConnect(a.with(m.open))
+	a.mux.Handle(name, m)
 }
 
 func stream[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error) {
@@ -143,7 +139,7 @@ func stream[Req, Res any, M message[Req], N message[Res]](a *api, name string, f
 			return toConnect(err)
 		}
 		return nil
-	}, with[Req, M](a)))
+	}, a.with(opener[Req, M]())))
 }
 
 // bidi registers a method whose client and server send messages independently, which needs HTTP/2.
@@ -166,7 +162,7 @@ func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f f
 			return toConnect(err)
 		}
 		return nil
-	}, with[Req, M](a)))
+	}, a.with(opener[Req, M]())))
 }
 
 type controllerKey struct{}

@@ -3,6 +3,7 @@ package httpserver
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -38,8 +39,11 @@ func toConnect(err error) *connect.Error {
 // inJSON gives routing errors the same form as all other errors.
 func inJSON(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := mux.Handler(r); pattern != "" {
-			mux.ServeHTTP(w, r)
+		if h, pattern := mux.Handler(r); pattern != "" {
+			if strings.Contains(pattern, "{") {
+				h = mux // which finds the values of the path
+			}
+			h.ServeHTTP(w, r)
 			return
 		}
 		plain := &recorded{header: http.Header{}}

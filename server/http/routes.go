@@ -53,7 +53,13 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 		mux.Handle("GET /"+place, s.cfg.Pages)
 		mux.Handle("GET /"+place+"/", s.cfg.Pages)
 	}
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			next.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func alive(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }

@@ -72,6 +72,9 @@ func (f Form) Unmarshal(text []byte, m any) error {
 	if len(text) == 0 {
 		return errors.New("the body is empty; want a JSON object, such as {}")
 	}
+	if readUsual(text, message) {
+		return nil
+	}
 	options := protojson.UnmarshalOptions{DiscardUnknown: true}
 	err := options.Unmarshal(text, message) // the request of a generated client has only text
 	if err == nil {
