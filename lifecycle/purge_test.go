@@ -129,7 +129,7 @@ func purgeWorld(t *testing.T) (*world, *disk) {
 
 func private(id, run string) call.Spec {
 	s := spec(id, `{"said":"`+secret+`"}`)
-	s.ModelCallID = secret
+	s.ModelCallID, s.ModelReason = secret, secret
 	s.Run = tool.Run{ID: run, Thread: "thread-1", Origin: secret, Labels: map[string]string{"l": secret},
 		Agent: tool.Agent{ID: secret, Spec: `"` + secret + `"`, Exclude: []string{secret}}}
 	return s
@@ -146,6 +146,7 @@ func fill(t *testing.T, w *world) (ids []string) {
 		return tool.Decision{Action: tool.Resume, Arguments: `{"said":"` + secret + more + `"}`, Reason: secret}
 	}
 	c := note(w.do(private("telling", "run-1")))
+	w.claimed(bob, c, call.ClaimRequest{To: secret})
 	kept := edited("!")
 	kept.Arguments, kept.Remember = "", &tool.Remember{Option: secret, Scope: tool.ThreadScope}
 	c = w.answer(bob, c, kept)

@@ -2,13 +2,17 @@ package grpcserver_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
+	"github.com/toold-dev/toold/server/service"
 )
 
 // waits starts a call of alice that waits for an approver.
@@ -120,4 +124,41 @@ func TestCountsAndExpiryOrder(t *testing.T) {
 	}
 	_, err = w.calls("vera").ListCalls(within(t), &tooldv1.ListCallsRequest{Order: tooldv1.CallOrder_CALL_ORDER_EXPIRES_FIRST, Tool: "read"})
 	must(t, err)
+}
+
+// TestInboxWatchersVanish checks that nothing stays of many watchers of the inbox whose connections are lost while questions come.
+func TestInboxWatchersVanish(t *testing.T) {
+	const watchers = 300
+	w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach, c.Watchers = watchers, watchers }})
+	waits(w, "x")
+	before := runtime.NumGoroutine()
+	var conns []*grpc.ClientConn
+	for range 10 {
+		conn, err := grpc.NewClient(w.tcp, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(tokenOf("ann"))))
+		must(t, err)
+		conns = append(conns, conn)
+		for range watchers / 10 {
+			s, err := tooldv1.NewCallServiceClient(conn).WatchInbox(t.Context(), &tooldv1.WatchInboxRequest{})
+			must(t, err)
+			for caughtUp := false; !caughtUp; {
+				got, err := s.Recv()
+				must(t, err)
+				caughtUp = got.GetCaughtUp() != nil
+			}
+		}
+	}
+	if n := w.engine.Stats().Watchers; n != watchers {
+		t.Errorf("%d watchers", n)
+	}
+	for _, conn := range conns {
+		waits(w, "y")
+		must(t, conn.Close())
+	}
+	eventually(t, "no watcher is left", func() bool { return w.engine.Stats().Watchers == 0 })
+	eventually(t, "their goroutines end", func() bool { return runtime.NumGoroutine() <= before+2 })
+	ctx := within(t)
+	s, err := w.calls("ann").WatchInbox(ctx, &tooldv1.WatchInboxRequest{})
+	must(t, err)
+	_, err = s.Recv()
+	must(t, err) // Their places are free again.
 }
