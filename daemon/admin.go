@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"maps"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/toold-dev/toold/plugins/redact"
 	"github.com/toold-dev/toold/registry"
 	"github.com/toold-dev/toold/secret"
+	grpcserver "github.com/toold-dev/toold/server/grpc"
 	"github.com/toold-dev/toold/server/service"
 	"github.com/toold-dev/toold/setting"
 	"github.com/toold-dev/toold/store/sqlite"
@@ -249,6 +251,19 @@ func (d reloader) reloadTokens(next *config.Config) (changed bool, err error) {
 	return d.auth.Replace(context.Background(), tokens)
 }
 
+// reloadPeers replaces the local users that need no token. The requests of removed ones end. With the first of them, every user of the machine
+// can open the socket; without any, only the user of the daemon.
+func (d reloader) reloadPeers(next *config.Config) (changed bool, err error) {
+	peers, err := peersOf(next)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = d.auth.SetPeers(context.Background(), peers); err != nil || !changed || d.cfg.Listen.Unix == "" {
+		return changed, err
+	}
+	return true, os.Chmod(d.cfg.Listen.Unix, grpcserver.SocketMode(len(peers) > 1))
+}
+
 // reloadRules applies the rules and reports whether they changed.
 func (d reloader) reloadRules(next *config.Config, rules *permission.Rules) bool {
 	old := d.gate.Rules().Text()
@@ -342,6 +357,7 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 		}},
 		{"auth.session", "", func() (bool, error) { return d.auth.SetSessionTime(n.cfg.Auth.Session), nil }},
 		{"auth.tokens", "auth.tokens: ", func() (bool, error) { return d.reloadTokens(n.cfg) }},
+		{"auth.peers", "auth.peers: ", func() (bool, error) { return d.reloadPeers(n.cfg) }},
 		{"hooks", "", func() (bool, error) { return d.reloadHooks(n.hooks) }},
 		{"mcp", "mcp: ", func() (bool, error) { return d.reloadMCP(n.servers) }},
 		{"auth", "", func() (bool, error) { return d.reloadIdentities(n.identities), nil }},

@@ -173,6 +173,10 @@ func TestAuditOfOperations(t *testing.T) {
 	if err == nil {
 		t.Error("a tool that there is not was accepted")
 	}
+	_, err = p.p.calls.ClaimSuspension(ctx, &tooldv1.ClaimSuspensionRequest{SuspensionId: "none", HandOverTo: "ann"})
+	if err == nil {
+		t.Error("a suspension that there is not was claimed")
+	}
 	_, err = p.p.admin.Purge(ctx, &tooldv1.PurgeRequest{CallIds: []string{"plugin-tests-call-1"}})
 	must(t, err)
 	p.p.signal(syscall.SIGHUP)
@@ -192,6 +196,7 @@ func TestAuditOfOperations(t *testing.T) {
 	want := []string{
 		"local SetPermissionMode map[mode:plan run_id:run]", describe, describe, describe,
 		"local AcceptTool map[digest:d tool:nothing]", "local AcceptTool map[digest:d tool:nothing] TOOL_NOT_QUARANTINED",
+		"local ClaimSuspension map[hand_over_to:ann suspension_id:none]", "local ClaimSuspension map[hand_over_to:ann suspension_id:none] SUSPENSION_NOT_FOUND",
 		"local Purge map[call_id:plugin-tests-call-1 calls:1]", "Reload map[signal:SIGHUP]",
 	}
 	if !slices.Equal(told, want) {

@@ -400,6 +400,9 @@ func (d *daemon) listen(ctx context.Context) error {
 		if err != nil {
 			return config.Errorf("%w", err)
 		}
+		if lis.Addr().Network() == "tcp" && d.cfg.TLS.Cert != "" {
+			lis = d.tls.connections.track(lis)
+		}
 		d.listeners = append(d.listeners, lis)
 		d.onClose(func() error { _ = lis.Close(); return nil }) // This matters only when the server has not served: otherwise the server has already closed the listener.
 		return nil
@@ -436,7 +439,9 @@ func (d *daemon) openHTTP(ctx context.Context) error {
 	if err != nil {
 		return config.Errorf("%w", err)
 	}
-	d.webAt = lis
+	if d.webAt = lis; d.cfg.TLS.Cert != "" {
+		d.webAt = d.tls.connections.track(lis)
+	}
 	d.onClose(func() error { _ = lis.Close(); return nil }) // the other listeners are closed in the same way
 	return nil
 }

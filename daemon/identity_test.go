@@ -10,7 +10,9 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"net"
@@ -342,6 +344,10 @@ auth:
 	if name := serverName(t, p.ready.TCP, from(ci)); name != "server-1" {
 		t.Errorf("after a broken reload, the server is %s", name)
 	}
+	web, err := tls.Dial("tcp", strings.TrimPrefix(p.ready.HTTP, "https://"), from(ci))
+	must(t, err)
+	defer web.Close()
+	must(t, web.SetDeadline(time.Now().Add(hangs)))
 	s.writeTLS(second.issue("server-2"))
 	writePEM(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE", second.cert.Raw)
 	done, err := admin.Reload(within(t), &tooldv1.ReloadRequest{})
@@ -359,10 +365,23 @@ auth:
 	if _, err = whoAmI(t, as(ci, "")); status.Code(err) != codes.Unavailable { // the handshake fails
 		t.Errorf("a certificate of the old authority: %v", err)
 	}
+	if err := ended(open); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream with a certificate of the old authority ended with %v", err)
+	}
+	if _, err := io.ReadAll(web); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection of HTTP with a certificate of the old authority: %v", err)
+	}
+
+	// An unchanged authority ends nothing, and a removed entry ends the stream with a reason.
+	open, err = follows(t, as(second.issue("x", "spiffe://prod.example/agents/second"), ""))
+	must(t, err)
+	s.writeTLS(second.issue("server-3"))
+	_, err = admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	must(t, err)
 	must(t, os.WriteFile(file, []byte(strings.ReplaceAll(`tls: {cert: DIR/tls.crt, key: DIR/tls.key, client_ca: DIR/ca.pem}`, "DIR", dir)), 0o600))
 	_, err = admin.Reload(within(t), &tooldv1.ReloadRequest{})
 	must(t, err)
-	wantReason(t, "the stream over the old connection", ended(open), codes.Unavailable, "ACCESS_CHANGED")
+	wantReason(t, "the stream whose entry was removed", ended(open), codes.Unavailable, "ACCESS_CHANGED")
 }
 
 // serverName returns the common name of the certificate that a server shows in a handshake.
@@ -428,14 +447,14 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestPeers checks that another user of the machine needs no token, and that a third user is refused. Only root can act as other users, so
+// TestPeers checks that another user of the machine needs no token, that a third user is refused, and that a reload changes both. Only root can act as other users, so
 // the rest of the test needs root.
 func TestPeers(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Dir(s.data)
 	must(t, os.Chmod(dir, 0o755))
 	file, socket := filepath.Join(dir, "toold.yaml"), filepath.Join(dir, "toold.sock")
-	must(t, os.WriteFile(file, []byte("auth: {peers: [{user: '65533', subject: ci, roles: [caller]}]}"), 0o600))
+	must(t, os.WriteFile(file, []byte("auth: {peers: [{user: '65533', subject: ci, roles: [caller, viewer]}]}"), 0o600))
 	p := s.start("--config", file, "--listen-unix", socket)
 	if info, err := os.Stat(p.ready.Unix); err != nil || info.Mode().Perm() != 0o666 {
 		t.Errorf("socket: %v, %v", info, err)
@@ -448,8 +467,34 @@ func TestPeers(t *testing.T) {
 	if caller.GetSubject() != "ci" || caller.GetMethod() != "peer" {
 		t.Errorf("the user is %v", caller)
 	}
-	_, err = whoAmI(t, dialAs(t, socket, 65532))
+	third := dialAs(t, socket, 65532)
+	_, err = whoAmI(t, third)
 	wantReason(t, "another user", err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
+
+	// A reload replaces the users. Streams and tokens of a removed one end; with no users left, others cannot open the socket.
+	ci := dialAs(t, socket, 65533)
+	open, err := follows(t, ci)
+	must(t, err)
+	must(t, os.WriteFile(file, []byte("auth: {peers: [{user: '65532', subject: third, roles: [caller, viewer]}]}"), 0o600))
+	done, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	must(t, err)
+	if strings.Join(done.GetChanged(), " ") != "auth.peers" || len(done.GetNeedsRestart()) > 0 {
+		t.Errorf("reloaded %v", done)
+	}
+	wantReason(t, "the stream of a removed user", ended(open), codes.Unauthenticated, "PEER_NOT_ALLOWED")
+	_, err = whoAmI(t, ci)
+	wantReason(t, "a removed user", err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
+	caller, err = whoAmI(t, third)
+	must(t, err)
+	if caller.GetSubject() != "third" {
+		t.Errorf("the added user is %v", caller)
+	}
+	must(t, os.WriteFile(file, nil, 0o600))
+	_, err = p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+	must(t, err)
+	if info, err := os.Stat(p.ready.Unix); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("without users, the socket is %v, %v", info, err)
+	}
 }
 
 // dialAs connects to a unix socket as another user. The kernel reports the effective user of the thread that connects.

@@ -10,8 +10,12 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 )
 
-// A liveTLS is the TLS configuration of the listeners. A reload replaces it; open connections keep the one that they began with.
-type liveTLS struct{ now atomic.Pointer[tls.Config] }
+// A liveTLS is the TLS configuration of the listeners. A reload replaces it. Open connections keep the certificate of the daemon, and end if the
+// new configuration refuses the certificate of their client.
+type liveTLS struct {
+	now         atomic.Pointer[tls.Config]
+	connections tlsConnections
+}
 
 // config returns the configuration of a listener for these protocols (ALPN). It returns nil when the listeners have no TLS.
 func (l *liveTLS) config(protocols ...string) *tls.Config {
@@ -20,9 +24,13 @@ func (l *liveTLS) config(protocols ...string) *tls.Config {
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			c := l.now.Load().Clone()
 			c.NextProtos = protocols
+			c.VerifyConnection = func(s tls.ConnectionState) error {
+				l.connections.verified(hello.Conn, s.PeerCertificates)
+				return admits(l.now.Load(), s.PeerCertificates) // A reload may have replaced c during the handshake.
+			}
 			return c, nil
 		},
 	}
@@ -45,13 +53,15 @@ func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
 	return readTLS(cfg)
 }
 
-// swap applies a configuration for new connections, and reports whether it differs. A nil one changes nothing.
+// swap applies a configuration, ends the connections whose client certificate it refuses, and reports whether it differs. A nil one changes
+// nothing.
 func (l *liveTLS) swap(next *tls.Config) bool {
 	now := l.now.Load()
 	if next == nil || sameTLS(now, next) {
 		return false
 	}
 	l.now.Store(next)
+	l.connections.endInvalid(next)
 	return true
 }
 

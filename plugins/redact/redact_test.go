@@ -167,8 +167,8 @@ func tokens() map[string]string {
 		"aws": "AKIA" + "IOSFODNN7EXAMPLE", "github": "ghp" + "_" + long[:36], "gitlab": "glpat" + "-" + long[:20],
 		"slack": "xoxb" + "-123456789012-" + long[:24], "anthropic": "sk" + "-ant-api03-" + long[:60], "openai": "sk" + "-proj-" + long[:48],
 		"google": "AIza" + long[:35], "stripe": "sk" + "_live_" + long[:24], "npm": "npm" + "_" + long[:36], "huggingface": "hf" + "_" + long[:34],
-		"pypi": "pypi" + "-" + long[:80],
-		"jwt":  "ey" + "JhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3ODkwIn0." + long[:43],
+		"pypi": "pypi" + "-" + long[:80], "toold": "toold" + "_token_" + long[:43],
+		"jwt": "ey" + "JhbGciOiJIUzI1NiJ9.ey" + "JzdWIiOiIxMjM0NTY3ODkwIn0." + long[:43],
 		"private-key": "-----BEGIN RSA PRIVATE" + " KEY-----\nProc-Type: 4,ENCRYPTED\n\n" + long + "\n" + long[:30] + "==\n-----END RSA PRIVATE" +
 			" KEY-----",
 	}

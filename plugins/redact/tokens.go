@@ -75,6 +75,8 @@ var tokens = []token{
 	{name: "stripe", anchor: "rk_live_", least: 16, run: letters}, {name: "stripe", anchor: "rk_test_", least: 16, run: letters},
 	{name: "npm", anchor: "npm_", least: 30, run: letters}, {name: "pypi", anchor: "pypi-", least: 50, run: dashed},
 	{name: "huggingface", anchor: "hf_", least: 30, run: letters},
+	{name: "toold", anchor: "toold_token_", least: 40, run: dashed}, {name: "toold", anchor: "toold_session_", least: 40, run: dashed},
+	{name: "toold", anchor: "toold_login_", least: 40, run: dashed},
 	{name: "jwt", anchor: "eyJ", run: dotted, probe: probeJWT},
 	{name: "private-key", anchor: "-----BEGIN ", run: pemBody, anywhere: true, probe: probePEM, pem: true},
 }

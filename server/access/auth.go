@@ -35,7 +35,7 @@ const minTokenLength = 22
 
 // An Auth authenticates clients. Many goroutines may use it.
 type Auth struct {
-	peers  map[uint32]*Identity   // immutable
+	peers  atomic.Pointer[map[uint32]*peer]
 	tokens atomic.Pointer[tokens] // the current tokens; each change stores a new set
 
 	changing sync.Mutex // held during each change of the tokens, including its commit
@@ -65,23 +65,56 @@ func (id *Identity) Has(one Roles) bool { return id.granted&one != 0 }
 // NewAuth returns an Auth for these credentials. Every principal needs a namespace, a subject and a role. It returns an error when two
 // principals have the same token hash or the same local user.
 func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
-	a := &Auth{peers: map[uint32]*Identity{}, store: forgetful{}, sessions: SessionTime}
+	a := &Auth{store: forgetful{}, sessions: SessionTime}
 	a.tokens.Store(newTokens(nil))
+	a.peers.Store(&map[uint32]*peer{})
+	if _, err := a.SetPeers(context.Background(), peers); err != nil {
+		return nil, err
+	}
 	if _, err := a.Replace(context.Background(), configured); err != nil {
 		return nil, err
 	}
+	return a, nil
+}
+
+// A peer is a local user with the context that ends when the user loses these rights.
+type peer struct {
+	id     Identity
+	revoke context.CancelCauseFunc
+}
+
+// SetPeers replaces the local users that need no token, and reports whether they changed. It ends the requests of a user who was removed or got
+// other rights, and revokes the credentials that such a user created. When a user is invalid, SetPeers changes nothing.
+func (a *Auth) SetPeers(ctx context.Context, peers []Peer) (changed bool, err error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	old, next := *a.peers.Load(), make(map[uint32]*peer, len(peers))
 	for i := range peers {
+		uid := peers[i].UID
 		id, err := newIdentity(peers[i].Principal, "peer")
 		if err != nil {
-			return nil, fmt.Errorf("peer with uid %d: %w", peers[i].UID, err)
+			return false, fmt.Errorf("peer with uid %d: %w", uid, err)
 		}
-		if a.peers[peers[i].UID] != nil {
-			return nil, fmt.Errorf("peer with uid %d is configured twice", peers[i].UID)
+		if next[uid] != nil {
+			return false, fmt.Errorf("peer with uid %d is configured twice", uid)
+		}
+		if same := old[uid]; same != nil && same.id.sameRights(&id) {
+			next[uid] = same
+			continue
 		}
 		id.source = id.sourceOf("peer", nil) // without the uid, which may differ on another machine
-		a.peers[peers[i].UID] = &id
+		p := &peer{id: id}
+		p.id.revoked, p.revoke = context.WithCancelCause(context.Background())
+		next[uid], changed = p, true
 	}
-	return a, nil
+	a.peers.Store(&next)
+	for uid, p := range old {
+		if next[uid] != p {
+			changed = true
+			p.revoke(call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d was removed, or its rights were changed", uid))
+		}
+	}
+	return changed, a.publish(ctx, slices.Collect(a.tokens.Load().all()))
 }
 
 // reservedSubject is the subject under which records name the daemon itself. No principal may use it.
@@ -147,13 +180,14 @@ func (a *Auth) Identify(ctx context.Context, c Credential) (*Identity, error) {
 		return nil, call.Refuse(call.Unauthenticated, "TOKEN_INVALID", "more than one authorization header")
 	case c.Session != "":
 		return a.session(c.Session)
-	case c.Local && a.KnowsPeer(c.UID):
-		return a.peers[c.UID], nil
 	case c.Certificate != nil:
 		if id, err := a.external.Load().identifyCertificate(c.Certificate); id != nil || err != nil {
 			return id, err
 		}
 	case c.Local:
+		if p := (*a.peers.Load())[c.UID]; p != nil {
+			return &p.id, nil
+		}
 		return nil, call.Refuse(call.Unauthenticated, "PEER_NOT_ALLOWED", "the local user with uid %d may not use this socket without a token", c.UID)
 	}
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "a token is required: send it as `authorization: Bearer <token>`; `toold token` shows the daemon's own")
@@ -198,7 +232,7 @@ func (id *Identity) expired() error {
 }
 
 // KnowsPeer reports whether a local user may use the unix socket without a token.
-func (a *Auth) KnowsPeer(uid uint32) bool { return a.peers[uid] != nil }
+func (a *Auth) KnowsPeer(uid uint32) bool { return (*a.peers.Load())[uid] != nil }
 
 func (a *Auth) verify(ctx context.Context, header string) (*Identity, error) {
 	scheme, text, _ := strings.Cut(header, " ")
@@ -240,8 +274,8 @@ func (a *Auth) CanApprove(namespace string, who *tool.Approvers, not ...string) 
 	if a.external.Load().mayGrant(namespace, who, enough) {
 		return true
 	}
-	for _, id := range a.peers {
-		if enough(id) {
+	for _, p := range *a.peers.Load() {
+		if enough(&p.id) {
 			return true
 		}
 	}

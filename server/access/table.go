@@ -115,7 +115,7 @@ func Table() map[string]Rule {
 		tooldv1.CallService_ResumeTool_FullMethodName:   {Roles: Approver | Operator | Caller | Delegate},
 		tooldv1.CallService_WatchCalls_FullMethodName:   {Roles: see, Reads: true},
 
-		tooldv1.CallService_ClaimSuspension_FullMethodName: {Roles: Approver | Operator | Caller | Delegate, Limit: quick},
+		tooldv1.CallService_ClaimSuspension_FullMethodName: {Roles: Approver | Operator | Caller | Delegate, Limit: quick, Audited: true},
 		tooldv1.CallService_WhoAmI_FullMethodName:          {Roles: anyRole, Reads: true, Limit: quick},
 
 		tooldv1.CallService_WatchInbox_FullMethodName: {Roles: see, Reads: true, Unending: true},

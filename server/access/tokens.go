@@ -164,8 +164,8 @@ func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
 // withoutOrphans separates the stored credentials whose creator is no longer valid from all others.
 func (a *Auth) withoutOrphans(list []*token) (left, orphans []*token) {
 	sources, children := a.external.Load().sources(), map[string][]*token{}
-	for _, id := range a.peers {
-		sources[id.source] = true
+	for _, p := range *a.peers.Load() {
+		sources[p.id.source] = true
 	}
 	for _, t := range list {
 		if t.stored != nil {

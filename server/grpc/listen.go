@@ -41,15 +41,19 @@ func ListenUnix(ctx context.Context, path string, shared bool) (net.Listener, er
 		return nil, err
 	}
 	// Before Chmod, the mode of the socket depends on the umask. That is safe, because the kernel reports the user of each connection.
-	mode := fs.FileMode(0o600)
-	if shared {
-		mode = 0o666
-	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := os.Chmod(path, SocketMode(shared)); err != nil {
 		lis.Close()
 		return nil, err
 	}
 	return lis, nil
+}
+
+// SocketMode returns the mode of a unix socket that only the daemon's user can open, or every user of the machine if shared is set.
+func SocketMode(shared bool) fs.FileMode {
+	if shared {
+		return 0o666
+	}
+	return 0o600
 }
 
 func removeStale(ctx context.Context, path string) error {

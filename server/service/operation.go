@@ -75,6 +75,8 @@ func aboutOf(req any) about {
 			sum := sha256.Sum256([]byte(text))
 			a.set("arguments_sha256", hex.EncodeToString(sum[:]))
 		}
+	case *tooldv1.ClaimSuspensionRequest:
+		a.set("suspension_id", r.GetSuspensionId()).set("release", isTrue(r.GetRelease())).set("take_over", isTrue(r.GetTakeOver())).set("hand_over_to", r.GetHandOverTo())
 	case *tooldv1.SetPermissionModeRequest:
 		a.run(r.GetRunId(), r.GetThreadId()).set("mode", r.GetMode())
 	case *tooldv1.EndRunRequest:
