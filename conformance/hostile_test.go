@@ -71,7 +71,7 @@ func TestHostileDaemon(t *testing.T) {
 			}
 		}
 	}
-	// execute skips lines after the end of the call, as a careless transcript might.
+	// execute is a transcript that skips progress events, even those after the end of the call.
 	const execute = "x\n-- free ExecuteTool skip=progress --\n{}\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\n"
 	const open = "x\n-- free ExecuteTool open=s --\n{}\n-- answer --\n-- read s skip=progress --\n-- answer --\nevent {\"finished\":{},\"callId\":\"c\"}\nend\n"
 	tests := []struct {

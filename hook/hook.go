@@ -54,7 +54,7 @@ func (in *Input) WithAnswer(d *tool.Decision) *Input {
 	return &c
 }
 
-// An Outcome says how an attempt ended, or how a call ended that never ran.
+// An Outcome is the result of an attempt, or of a call that ended without an attempt.
 type Outcome = call.Outcome
 
 // A Record is data of a plugin. The engine stores it in the transaction of the call to which it belongs.

@@ -140,7 +140,7 @@ func checkEffects(field string, e tool.Effects) error {
 	return nil
 }
 
-// checkMildest refuses a limit that is stricter than the effects of the tool, because one of the two must be wrong.
+// checkMildest refuses a lower bound (Mildest) that is stricter than the effects of the tool, because one of the two must be wrong.
 func checkMildest(d *tool.Descriptor) error {
 	if d.Mildest == nil {
 		return nil

@@ -31,7 +31,8 @@ func numbers() *rapid.Generator[string] {
 	)
 }
 
-// texts draws from few characters, of one to four bytes, so that random values often match lengths, enums and patterns.
+// texts draws short texts of a few characters, which have one to four bytes each, so that random values often match lengths, enums and
+// patterns.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.StringOfN(rapid.SampledFrom([]rune("abü€😀\u0301")), 0, 4, -1), rapid.SampledFrom([]string{"2026-01-02", "1.2.3.4", "a@b.de", "("}))
 }

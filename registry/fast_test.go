@@ -26,8 +26,8 @@ const (
 	typicalArguments = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 )
 
-// Lists values that the fast check accepts, and valid values that it leaves to the library. The comparisons with the library cover invalid
-// values.
+// The test has a list of values that the fast check accepts, and a list of valid values that it leaves to the library. Other tests compare
+// invalid values with the library.
 func TestFastCheckTakesWhatIsCommon(t *testing.T) {
 	taken := [][2]string{
 		{typicalTool, typicalArguments},

@@ -21,8 +21,8 @@ type Descriptor struct {
 	// ResultSchema, if set, is the schema for the data of a SUCCESS result.
 	ResultSchema json.RawMessage `json:"result_schema,omitempty"`
 
-	// Effects apply while the arguments are unknown. The zero value means MUTATING, CONFIRM and not concurrency-safe. Only the tier
-	// ESCALATE is stricter.
+	// Effects apply while the arguments are unknown. The zero value means MUTATING, CONFIRM and not concurrency-safe. These are the
+	// strictest values, except that the tier ESCALATE is stricter.
 	Effects Effects `json:"effects"`
 	// Mildest is the lower bound of the effects that Assess may return. Nil means that Effects is the lower bound.
 	Mildest *Effects `json:"mildest,omitempty"`

@@ -37,7 +37,7 @@ type pkg struct {
 	passed, failed, skipped int
 }
 
-// A summary counts the leaves of the test tree. A test with subtests counts through them, unless it failed and none of them did.
+// A summary counts the tests without subtests. It counts a test with subtests only if that test failed and none of its subtests did.
 type summary struct {
 	out  io.Writer
 	must []string

@@ -57,7 +57,7 @@ func (p *conversion) branches(o, out *object) (branches []*object) {
 
 // oneType splits a schema by the types of its values.
 func oneType(o *object) []*object {
-	if o.has("anyOf") { // a branch that has alternatives of its own
+	if o.has("anyOf") { // a branch that has alternatives itself
 		return []*object{o}
 	}
 	if o.has("const") {
@@ -90,7 +90,8 @@ func oneType(o *object) []*object {
 	return out
 }
 
-// typeIn returns the type of a schema that allows a value, or nil when no type does.
+// typeIn returns the type of v by which a schema allows it: integer or number for a whole number. It returns nil when the schema does not
+// allow the type of v.
 func typeIn(o *object, v any) any {
 	name := typeOf(v)
 	switch {

@@ -285,7 +285,7 @@ func TestRules(t *testing.T) { checkRules(t, hostile()) }
 // TestNamesAreNeverShared uses ids that equal the shortened names of other ids.
 func TestNamesAreNeverShared(t *testing.T) {
 	tools := []*tool.Descriptor{{ID: "a.b"}, {ID: "a b"}, {ID: "a/b"}}
-	for range 40 { // more collisions than one digest has digits for
+	for range 40 { // more collisions than one digit of a hash can resolve
 		list, err := export.Export(export.OpenAI, tools)
 		if err != nil {
 			t.Fatal(err)

@@ -56,7 +56,7 @@ func (s *strict) schema(o *object, at string, depth int) error {
 		s.describe(o, at, "format")
 	}
 	if f := o.text("pattern"); strings.Contains(f, "(?") {
-		s.describe(o, at, "pattern") // Most patterns that are refused have lookarounds.
+		s.describe(o, at, "pattern") // OpenAI refuses some patterns, mostly those with lookarounds, which begin with "(?".
 	}
 	s.drop(o, at, strictKeywords...)
 	if !isType(o, "object") { // These keywords do not constrain other values, but in strict mode they would require a closed object.

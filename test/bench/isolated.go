@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// aside is how often one side starts its process before the other side does. turns is how often both sides do so in a round. Turns are
-// short, because the speed of the machine can change by a fifth within a second.
+// In a turn, each side starts its process aside times before the other side does. A round has as many turns as turns says. Turns are short,
+// because the speed of the machine can change by a fifth within a second.
 const (
 	aside = 20
 	turns = 12

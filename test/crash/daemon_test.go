@@ -123,7 +123,7 @@ type daemon struct {
 	cmd     *exec.Cmd
 	pid     int
 	ready   chan struct{} // closed when the daemon has printed its address
-	stands  chan struct{} // closed when the daemon has logged that it stands by
+	stands  chan struct{} // closed when the daemon has logged that it is a standby
 	ended   chan struct{} // closed when the process is gone
 	address string
 	metrics string // address of the metrics; empty when not requested

@@ -8,7 +8,7 @@ import (
 const module = "github.com/toold-dev/toold/"
 
 // A row says what the packages of a folder may import. Paths in ours are relative to the module. A trailing /... means the folder and
-// everything below it. A package may always import from its own tree, as far as the row covers that tree.
+// everything below it. A package may always import packages of its own tree that the row covers.
 type row struct {
 	folder string
 	ours   []string

@@ -59,8 +59,8 @@ type embedded struct {
 }
 
 // fields returns the fields of a struct by Go's rules for embedding, with JSON names. When several fields have the same name, the
-// shallowest is used. When several of these have the same depth, the only field with a JSON tag is used; if there is no such field, none is
-// used.
+// shallowest is used. When several of these have the same depth, the one with a JSON tag is used. If none or several of them have a tag, no
+// field is used.
 func (ps planner) fields(t reflect.Type) []field {
 	var all []field
 	seen := map[string]bool{} // names that were found at a shallower level

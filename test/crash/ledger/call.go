@@ -181,7 +181,7 @@ func (c *Call) Missing(life int64) {
 	c.forgetLocked(1)
 }
 
-// forgetLocked drops the events from a number on.
+// forgetLocked drops the events with this number or a higher one.
 func (c *Call) forgetLocked(from int64) {
 	for n := range c.events {
 		if n >= from {
