@@ -24,8 +24,8 @@ done
 npm --prefix examples/chat run --silent build
 test/browser/chat6.sh
 
-# The package of the hooks: the same sources give the same bytes. Installed in an empty directory, it compiles the program of the how-to page,
-# which the tests run.
+# The package of the React hooks: the same sources give the same bytes. The script installs it in an empty directory and compiles the program of
+# the how-to page with it. The tests run this program.
 packed=$(mktemp -d)
 trap 'rm -rf "$packed"' EXIT
 mkdir "$packed/again" "$packed/app"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # console.sh tests the console in Debian's Chromium with a real daemon: test/browser/console. Arguments name some of the tests, such as `inbox`.
-# With --short, only what the landing check runs: people sign in, decide, race, and the daemon is killed.
+# --short runs only the tests of the landing check: people sign in, decide and race, and the daemon is killed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# providers.sh checks what toold makes for models with the npm packages of the model providers: the exported tools in registry/export/testdata,
-# and the messages of turns in turn/testdata, also with the TypeScript compiler. It gives the streams in server/http/uistream/testdata to the AI
-# SDK. The packages are pinned. It installs them again when a lock file has changed.
+# providers.sh uses the npm packages of the model providers to check what toold makes for models: the exported tools in registry/export/testdata,
+# and the messages of turns in turn/testdata. It checks the messages with the TypeScript compiler too. The AI SDK reads the streams in
+# server/http/uistream/testdata. The packages are pinned. The script installs them again when a lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -22,7 +22,7 @@ fetch() {
 fetch registry/export/providers
 node registry/export/providers/check.mjs registry/export/testdata/*/*.jsonl
 
-# The newest packages need Node 22, which comes with them.
+# The newest packages need Node 22, which is one of the packages.
 turns=turn/providers
 fetch $turns
 node22=node

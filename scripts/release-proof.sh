@@ -75,7 +75,7 @@ serving() {
 	fail "the daemon does not serve: $*"
 }
 
-# is_version <version> checks what the program says about itself.
+# is_version <version> checks which version the program prints.
 is_version() {
 	[[ $("${cli[@]}" version) == "toold $1 "* ]] || fail "want version $1: $("${cli[@]}" version)"
 }
@@ -106,7 +106,7 @@ step "Debian: install, upgrade, remove, purge"
 if [[ ! -d $keep/debian ]]; then
 	rm -rf --one-file-system "$keep/debian.new"
 	debootstrap --variant=minbase --include=procps,systemd bookworm "$keep/debian.new" >"$work/debootstrap.log" || fail "$(tail "$work/debootstrap.log")"
-	mv "$keep/debian.new" "$keep/debian" # a later run must not use half a system
+	mv "$keep/debian.new" "$keep/debian" # only complete: a later run must not use an incomplete system
 fi
 cp -a "$keep/debian" "$work/deb"
 root deb
@@ -134,7 +134,7 @@ is_version 0.1.0-rc.2
 "${cli[@]}" answer proof-call-one-0001 red
 "${cli[@]}" calls show proof-call-one-0001 | grep SUCCEEDED
 stop
-daemon # a second start, with a call that still waits
+daemon # the second start, while a call waits
 "${cli[@]}" answer proof-call-two-0002 blue
 stop
 "${in[@]}" dpkg --verify toold

@@ -15,7 +15,8 @@ go tool -modfile=build/grpcurl/go.mod grpcurl -version # slow builds must not co
 ci=()
 if [[ ${CI:-} == true || ${CI:-} == 1 ]]; then ci=(-ci); fi
 
-# The tests stop PostgreSQL servers with signals and never lose the machine, so the servers may store their data in memory if it is large enough.
+# The machine never fails during the tests, which stop PostgreSQL servers only with signals. So the servers may store their data in memory if it is
+# large enough.
 if [[ -w /dev/shm && $(df --output=avail -k /dev/shm | tail -1) -gt $((4 << 20)) ]]; then export TOOLD_TEST_PGDIR=/dev/shm; fi
 
 # The race detector needs cgo. Releases are built without cgo.
@@ -27,7 +28,7 @@ go build -o bin/testsum ./build/testsum
 # first, so that none of them runs alone at the end.
 longest=(./daemon ./test/crash ./sandbox ./store/... ./tools/mcp ./lifecycle ./conformance)
 if [[ ! ${PACKAGES:-} ]]; then
-	# These are modules apart. Go's cache of results does not see the files outside of them that they test.
+	# These are separate modules. Go caches test results, and does not see that these tests read files outside of their module.
 	(cd build/release && go test -count=1 ./...) &
 	(cd build/deploy && go test -count=1 ./...)
 	wait $!

@@ -8,7 +8,7 @@ import { POST } from './route';
 import { GET } from './stream';
 import { sessions } from './toold';
 
-// A framework such as Next.js does what this file does. It keeps chats in memory.
+// Stands for a framework such as Next.js. It keeps chats in memory.
 const chats = new Map<string, UIMessage[]>(), login = randomUUID();
 const html = '<!doctype html><title>Chat</title><body><script type="module" src="/page.js"></script>';
 const secure = { 'content-security-policy': "default-src 'self'", 'x-content-type-options': 'nosniff' };
@@ -39,7 +39,7 @@ async function post(req: Request): Promise<Response> {
   const response = await POST(req);
   if (!response.ok || !response.body) return response;
   const [out, kept] = response.body.tee();
-  void keep(id, messages, kept).catch(() => undefined); // the page has gone
+  void keep(id, messages, kept).catch(() => undefined); // the browser has closed the page
   return new Response(out, response);
 }
 

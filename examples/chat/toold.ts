@@ -6,7 +6,7 @@ export const client = new Client(process.env.TOOLD_ADDRESS, { token: process.env
 /** The address of toold's HTTP endpoint. */
 export const url = process.env.TOOLD_HTTP ?? 'http://127.0.0.1:7131';
 
-/** Tokens of the people who are signed in, by the value of their cookie. An app with a sign-in of its own has the tokens of its identity provider. */
+/** Tokens of the people who are signed in, by the value of their cookie. An app with its own sign-in has the tokens of its identity provider. */
 export const sessions = new Map<string, string>();
 
 /** Returns toold's endpoint with the credential of the person who sends the request. */

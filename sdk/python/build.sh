@@ -26,7 +26,7 @@ work, out = sys.argv[1:]
 build_meta.build_wheel(out)
 name = build_meta.build_sdist(work)
 members = {}
-with tarfile.open(f"{work}/{name}") as sdist: # its members have the times, the owner and the order of this machine
+with tarfile.open(f"{work}/{name}") as sdist: # rewritten below, because its members have the times, the owner and the order of this machine
     for m in sdist:
         members[m.name] = m, sdist.extractfile(m).read() if m.isfile() else b""
 plain = io.BytesIO()

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// In a turn, each side starts its process aside times before the other side does. A round has as many turns as turns says. Turns are short,
+// aside is the number of processes that one side starts in a turn. turns is the number of turns of each side in a round. Turns are short,
 // because the speed of the machine can change by a fifth within a second.
 const (
 	aside = 20

@@ -1,7 +1,7 @@
 /** A page with AG-UI's client, which follows a run of toold and answers its questions. */
 import { HttpAgent, type AgentSubscriber } from "@ag-ui/client";
 
-/** Follows a run at `toold` with the token of the person. The agent's request is a GET; answers go to toold before it. */
+/** Follows a run at `toold` with the token of the person. The agent sends answers to toold, and then requests the run with a GET. */
 function agentOf(toold: string, token: string, thread: string, run: string) {
   const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
   return new HttpAgent({

@@ -1,4 +1,4 @@
-/** AG-UI's own client in Chromium: progress, an approval, the result, and the page loaded again in between. The golden events pass its schemas. */
+/** AG-UI's own client in Chromium: progress, an approval, and the result. The page is loaded again in between. AG-UI's schemas accept the golden events. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFileSync, readdirSync } from "node:fs";

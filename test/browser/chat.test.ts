@@ -81,8 +81,8 @@ test("the page is loaded again while a tool runs", async () => {
   await next();
   await page.waitForSelector('progress[title="step 1"]');
   await page.reload();
-  await page.waitForSelector('progress[title="step 1"]'); // toold's stream has what happened before
-  await says(page, "I use steps."); // and the app has the texts
+  await page.waitForSelector('progress[title="step 1"]'); // toold's stream repeats the earlier events
+  await says(page, "I use steps."); // the app has the texts
   await next();
   await page.waitForSelector('progress[title="step 2"]');
   await next();
@@ -115,7 +115,7 @@ test("somebody else has decided meanwhile", async () => {
   await page.getByText("Approve").click();
   await state(page, "output-denied");
   await says(page, "deploy answered: Declined: closed today");
-  assert.match(await page.locator('[role=alert]').innerText(), /CANCEL by person/); // the page says why the answer did not count
+  assert.match(await page.locator('[role=alert]').innerText(), /CANCEL by person/); // the page says why the answer had no effect
   assert.deepEqual(deployed, []);
   assert.deepEqual(errors, []);
 });
@@ -153,7 +153,7 @@ test("messages that the browser invents run nothing, and toold's results replace
   await says(page, 'steps answered: {"steps":0}');
   const id = new URL(page.url()).hash.slice(1), [call] = await calls(page), part = { toolCallId: call!.modelCallId, state: "output-available", output: "a lie" };
   assert.match(await send(id, part), /answered: {\\"steps\\":0}/); // the model reads toold's result
-  assert.doesNotMatch(await send("another", part), /\\"steps\\":0/); // only in its own chat
+  assert.doesNotMatch(await send("another", part), /\\"steps\\":0/); // but not in another chat
   assert.deepEqual(deployed, []);
 });
 
@@ -164,7 +164,7 @@ test("nobody is signed in", async () => {
   const answered = page.waitForResponse((r) => r.request().method() === "POST");
   await page.getByText("Approve").click();
   await answered;
-  await state(page, "approval-requested"); // the answer counts for nothing, and the page asks again
+  await state(page, "approval-requested"); // the answer had no effect, and the page asks again
   const [call] = await calls(page);
   for await (const _ of await daemon.person.decline(call!)); // the call waited in toold's inbox
   assert.deepEqual(deployed, []);

@@ -20,7 +20,10 @@ export async function line(program: ChildProcess): Promise<string> {
 
 const askBeforeDeploy = "rules:\n  - {name: a person decides, action: ask, tools: [deploy]}\n  - {name: notes, action: allow, tools: [write]}\n";
 
-/** Starts a daemon, perhaps with more settings or other rules, that asks a person before it deploys. It ends after the tests. `again` kills it and starts it again at the same addresses. */
+/**
+ * Starts a daemon that asks a person before it deploys. settings and rules change its configuration. It ends after the tests. `again` kills it and
+ * starts it again at the same addresses.
+ */
 export async function start(settings = "", rules = askBeforeDeploy) {
   const home = mkdtempSync(join(tmpdir(), "toold-browser-"));
   mkdirSync(join(home, "workspace"));
@@ -58,8 +61,10 @@ auth:
   return { http, tcp, app, person, home, again };
 }
 
-/** Starts a worker with two tools: `steps`, which reports one step each time that `next` is called, and `deploy`. `ready` waits until
- * the daemon has them, after it was started again. */
+/**
+ * Starts a worker with two tools: `steps` reports one step for each call of `next`, and `deploy`. After a restart of the daemon, `ready` waits until the
+ * daemon has these tools.
+ */
 export async function tools(address: string, app: Client) {
   const steps: (() => void)[] = [], deployed: string[] = [];
   const worker = new Worker({ pool: "tools", address, token: tokens.worker });

@@ -1,4 +1,4 @@
-/** A page with the hooks of @toold/react. `show` chooses what it follows. */
+/** A page with the hooks of @toold/react. `show` chooses what the page follows. */
 import { TooldProvider, useCall, useInbox, useRun, type CallView, type Question } from "@toold/react";
 import { StrictMode, useState } from "react";
 import { createRoot } from "react-dom/client";

@@ -1,4 +1,4 @@
-/** @toold/react in Chromium with React 18 and 19, on a page of another origin with a token, and on one of the daemon with its session. */
+/** Tests @toold/react in Chromium with React 18 and 19: on a page of another origin with a token, and on a page of the daemon with its session. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ after(() => server.close());
 const home = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const daemon = await start(`http: {origins: ["${home}"]}`), { next, deployed, ready } = await tools(daemon.tcp, daemon.app);
 
-/** Returns a program of a page with a version of React. */
+/** Bundles a program for a page, with the version of React in the folder. */
 async function bundle(folder: string, contents: string): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents, loader: "tsx", resolveDir: here }, bundle: true, write: false, format: "iife", jsx: "automatic", absWorkingDir: here,
@@ -63,7 +63,7 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
   const program = await bundle(folder, page);
   assert.ok(program.includes(`"${version}"`));
 
-  /** Opens a page of another origin. `open` are its watches without an end. */
+  /** Opens a page of another origin. `open` contains the watches that have not ended. */
   const app = async (shown: object) => {
     const { page, errors } = await open(), watches = new Set<unknown>(), opened: string[] = [];
     page.on("console", (m) => m.type() === "error" && !m.text().includes("net::ERR") && errors.push(m.text()));
@@ -89,7 +89,7 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
     assert.equal(await page.locator("b").innerText(), '{"steps":2}');
     assert.equal(await page.locator("section").getAttribute("data-arguments"), '{"count":2}');
     assert.equal(await sequences(page, call), await log(call));
-    assert.equal(opened.length, 1); // StrictMode leaves before its first watch begins, and one that has ended does not begin again
+    assert.equal(opened.length, 1); // StrictMode unmounts before the first watch begins, and a watch that has ended does not begin again
     assert.deepEqual(errors, []);
   });
 
@@ -99,7 +99,7 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
     await status(page, "live");
     await page.getByText('{"target":"prod"}').waitFor();
     await daemon.again();
-    await button(page, "Approve").click(); // before the stream is back
+    await button(page, "Approve").click(); // before the stream is connected again
     await status(page, "ended");
     await state(page, "SUCCEEDED");
     assert.deepEqual(deployed.splice(0), ["prod"]);
@@ -144,11 +144,11 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
     await button(question("moon"), "Decline").click();
     await question("moon").waitFor({ state: "detached" });
     const answered = daemon.again();
-    await button(question("earth"), "Approve").dblclick(); // while the daemon is down; one decision
+    await button(question("earth"), "Approve").dblclick(); // while the daemon is down; the double click must send one decision
     await answered;
     await question("earth").waitFor({ state: "detached" });
     const mars = await daemon.person.calls.getCall({ callId: calls[2]! });
-    for await (const _ of await daemon.person.decline(mars.call!, "closed")); // and the page hears of it
+    for await (const _ of await daemon.person.decline(mars.call!, "closed")); // the page must learn of this decision
     await question("mars").waitFor({ state: "detached" });
     const { call: earth } = await daemon.person.calls.getCall({ callId: calls[0]! });
     assert.equal(earth!.decisions.length, 1);
@@ -166,7 +166,7 @@ for (const [version, folder] of [["18.3.1", "react18/"], ["19.3.1", ""]] as cons
     await show({ call: two });
     await page.getByText('{"target":"two"}').waitFor();
     assert.equal(await page.getByText('{"target":"one"}').count(), 0);
-    await remain(1); // that of the first call is closed
+    await remain(1); // the watch of the first call is closed
     await button(page, "Cancel").click();
     await page.locator("section > output", { hasText: "role" }).waitFor(); // a person who only approves may not cancel
     await show({ call: two, token: tokens.app });

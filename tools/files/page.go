@@ -30,9 +30,8 @@ type page struct {
 	sum      hash.Hash
 }
 
-// read reads a file to its end, because edits need the hash of the whole file. When the file has more bytes than the parameter whole
-// allows, read stops when the window is full, and at the latest when it has read the number of bytes in most. When the parameter whole is
-// 0, read computes no hash.
+// read reads a file to its end, because edits need the hash of the whole file. In a file of more than whole bytes, read stops when the
+// window is full, or after most bytes. When whole is 0, read computes no hash.
 func (p *page) read(in io.Reader, whole, most int64) error {
 	if whole > 0 {
 		p.sum = sha256.New()

@@ -12,7 +12,7 @@ const { agent, person, read, calls, rests } = await start();
 const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
 type Step = { name: string; input: unknown } | string;
 
-/** Answers request n with step n of the conversation; the history says which that is. */
+/** Answers request n with step n of the conversation. The number of responses in the history is n. */
 const script = (steps: Step[]) => async ({ prompt }: any) => {
   const step = steps[prompt.filter((m: any) => m.role === "assistant").length]!;
   if (typeof step === "string") return { content: [{ type: "text", text: step }], finishReason: { unified: "stop" }, usage, warnings: [] };
@@ -57,7 +57,7 @@ for (const [version, { sdk, model }] of Object.entries(versions)) {
         assert.equal(result.output.type, approved ? "text" : "execution-denied");
       };
       await Promise.all([ends(), ends(), ends()]); // a frontend may send an answer more than once
-      await ends(); // as after a crash of the agent
+      await ends(); // the same request again, as after a crash of the agent
       assert.equal(read(path), approved ? "x" : undefined);
       const records = await calls(threadId);
       assert.deepEqual(records.map((c) => [c.attempts.length, c.decisions.map((d) => d.decidedBy?.subject)]), approved ? [[1, ["person"]]] : []);
@@ -73,7 +73,7 @@ for (const [version, { sdk, model }] of Object.entries(versions)) {
   });
 
   test(`ai ${version}: a call that nobody approved in the SDK is not decided`, async () => {
-    const automatic = [ // what a policy of the application leaves in the history
+    const automatic = [ // what the history contains when a policy of the application approved the call
       { role: "assistant", content: [{ type: "tool-approval-request", approvalId: "a1", toolCallId: "call_x", isAutomatic: true }] },
       { role: "tool", content: [{ type: "tool-approval-response", approvalId: "a1", approved: true }] },
     ];

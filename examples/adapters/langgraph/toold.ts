@@ -14,7 +14,7 @@ export interface Options {
 /** The value of an interrupt: the question of a call that waits. */
 export interface Question { tool: string; arguments: unknown; action: string; message: string; responseSchema: string; digest: string }
 
-/** The value of `new Command({ resume })`. It repeats the digest of the question, and so answers no other. */
+/** The value of `new Command({ resume })`. The digest is that of the question, so the answer counts for no other question. */
 export interface Answer { digest: string; approved: boolean; result?: unknown; reason?: string }
 
 /** Returns the tools for a ToolNode or an agent. The graph needs a checkpointer, and the run a thread_id. */
@@ -32,14 +32,14 @@ export async function tooldTools(client: Client, { approver = client, allow }: O
         if (error) throw new Error(modelText || error.message);
         return message || data;
       }
-      if (!call.suspension) continue; // it was answered in this moment
+      if (!call.suspension) continue; // another client has just answered the question
       const { action, message, responseSchema, digest } = call.suspension;
       const answer = interrupt<Question, Answer>({ tool: name, arguments: JSON.parse(call.effectiveArguments), action, message, responseSchema, digest });
       if (answer.digest !== digest) continue; // the answer to an earlier question
       try {
         for await (const _ of await (answer.approved ? approver.resume(call, answer.result, { signal }) : approver.decline(call, answer.reason, { signal })));
       } catch (e) {
-        if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or somebody was faster
+        if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or another person was faster
       }
     }
   }, { name, description: description ?? "", schema: parameters as Record<string, unknown> }));

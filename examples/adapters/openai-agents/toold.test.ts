@@ -54,7 +54,7 @@ for (const approved of [true, false]) {
       assert.deepEqual([finalOutput, /ALREADY_DECIDED|error/i.test(JSON.stringify(result.output))], ["Done.", false]);
     };
     await Promise.all([ends(), ends(), ends()]); // a frontend may send an answer more than once
-    await ends(); // as after a crash of the agent
+    await ends(); // the same request again, as after a crash of the agent
     assert.equal(read(threadId), approved ? "x" : undefined);
     const records = await calls(threadId);
     assert.deepEqual(records.map((c) => [c.attempts.length, c.decisions.map((d) => d.decidedBy?.subject)]), approved ? [[1, ["person"]]] : []);

@@ -32,7 +32,7 @@ export async function tooldTools(client: Client, { threadId, approver, allow }: 
         try {
           for await (const _ of await approver.resume(call, undefined, { signal }));
         } catch (e) {
-          if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or somebody was faster
+          if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or another person was faster
         }
       }
       call = await run(true); // waits while another question is open

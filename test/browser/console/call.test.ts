@@ -1,4 +1,4 @@
-/** The page of one call: live, over a kill of the daemon, in doubt, with long and hostile text, and what people may do. */
+/** The page of one call: live updates, a kill of the daemon, a call in doubt, long and hostile text, and the rights of people. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -57,7 +57,7 @@ async function job(n: number): Promise<Job> {
 const lines = (page: Page) => page.getByTestId("output");
 const line = (page: Page, text: string) => lines(page).getByText(text, { exact: true });
 const rows = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `row ${from + i}\n`).join("");
-/** How many pixels of the output are below what is seen. */
+/** Returns how many pixels of the output are below the visible part. */
 const below = (page: Page) => lines(page).locator("ol").evaluate((o) => o.scrollHeight - o.scrollTop - o.clientHeight);
 /** Waits until a part of the output can be seen without scrolling. */
 const seen = (page: Page, text: string) => page.waitForFunction((t) => {
@@ -133,7 +133,8 @@ test("a kill of the daemon while the call streams", async () => {
   for (let i = 1; i <= 3; i++) first.output(`line ${i}\n`);
   await lines(page).getByText("line 3").waitFor();
   await page.getByText("Attempt 1").first().waitFor();
-  // Whatever the page shows stays there, and it says for a moment that the connection is lost: the observer sees every change of the page.
+  // The observer sees every change of the page. Nothing that the page shows may disappear, and the page must say for a moment that the connection
+  // is lost.
   await page.evaluate(() => {
     const w = window as unknown as { flashes: string[]; lost: boolean };
     w.flashes = [];
@@ -147,7 +148,7 @@ test("a kill of the daemon while the call streams", async () => {
   await daemon.again();
   await page.waitForFunction(() => (window as unknown as { lost?: boolean }).lost);
   await page.getByText("Connection lost at").waitFor({ state: "detached" });
-  // The worker goes on with the attempt. Each line is there once, in order.
+  // The worker continues the attempt. Each line must appear once and in order.
   first.output("line 4\n");
   await lines(page).getByText("line 4").waitFor();
   assert.deepEqual((await lines(page).locator("li:not(.spacer) span:last-child").allTextContents()).filter((x) => /^line \d$/.test(x)), ["line 1", "line 2", "line 3", "line 4"]);
@@ -210,7 +211,7 @@ test("T69: hostile output, results and arguments are text", async () => {
   await accessible(page);
   await picture(page, "call-hostile");
 
-  // What is copied is one argument for a shell, with the arguments of the call.
+  // The copied command contains the arguments of the call as one argument of a shell.
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   for (const [form, flag] of [["toold", "--json"], ["grpcurl", "-d"], ["curl", "--json"]] as const) {
     await page.getByRole("group", { name: "Copy as" }).getByRole("button", { name: form, exact: true }).click();
@@ -229,13 +230,13 @@ test("a long output and an artifact are searched, and the search does not leave 
   const { callId, job } = await begin();
   const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
   job.output(rows(1, 100));
-  job.output("x".repeat(1 << 20) + "\n"); // more than one response has
+  job.output("x".repeat(1 << 20) + "\n"); // larger than one response
   job.output(rows(102, 20_000));
   await seen(page, "row 20000");
   assert.ok((await lines(page).locator("li").count()) < 100);
   await page.keyboard.press("/");
   await page.keyboard.type("ROW 1234");
-  await page.getByText("1 of 11").waitFor(); // and row 12340 to row 12349
+  await page.getByText("1 of 11").waitFor(); // row 1234, and row 12340 to row 12349
   await seen(page, "row 1234");
   await page.keyboard.press("Enter");
   await page.getByText("2 of 11").waitFor();
@@ -243,7 +244,7 @@ test("a long output and an artifact are searched, and the search does not leave 
   await page.keyboard.press("Shift+Enter");
   await seen(page, "row 1234");
   assert.equal(await lines(page).locator("mark").first().textContent(), "row 1234");
-  // A line behind one that fills a response.
+  // A line after one that fills a response.
   await page.getByRole("textbox", { name: "Search the output" }).fill("row 103");
   await page.getByText("1 of 11").waitFor();
   await seen(page, "row 103");
@@ -261,7 +262,7 @@ test("a long output and an artifact are searched, and the search does not leave 
   await page.keyboard.type("row 4321");
   await seen(page, "row 4321");
   await page.getByText("1 of 1", { exact: true }).waitFor();
-  // A link to a line, and one behind the end.
+  // A link to a line, and a link to a line after the end.
   await page.goto(`${page.url()}?line=77`);
   await seen(page, "row 77");
   assert.equal(await lines(page).locator("li.at").count(), 1);
@@ -276,7 +277,7 @@ test("the end is followed until somebody scrolls up", async () => {
   const follow = page.getByRole("button", { name: "Follow" });
   job.output(rows(1, 300));
   await seen(page, "row 300");
-  // Lines that are higher than others, under a pointer that does not move.
+  // Some lines are higher than others, and the pointer does not move.
   await lines(page).locator("ol").hover();
   for (let i = 1; i <= 5; i++) {
     job.output("wide ".repeat(400) + "\n" + rows(300 + i, 300 + i));
@@ -303,7 +304,7 @@ test("the end is followed until somebody scrolls up", async () => {
 test("output that comes while the page reads is shown", async () => {
   const { callId, job } = await begin();
   const { page, errors } = await signIn(daemon, "operator");
-  // Each answer is taken from the daemon, and given to the page when the test says so.
+  // The test holds each answer of the daemon, and passes it to the page later.
   type Held = { held: (() => void)[] };
   await page.addInitScript(() => {
     const real = window.fetch, held: (() => void)[] = [];

@@ -1,11 +1,11 @@
-/** Ten thousand calls: how many rows the page has, and how long its main thread is busy while somebody scrolls. CALLS is another number of calls. */
+/** Ten thousand calls: how many rows the page has, and how long its main thread is busy while a person scrolls. The variable CALLS sets another number of calls. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { start } from "../daemon.ts";
 import { signIn } from "./console.ts";
 
-/** Traces the tasks of a page's main thread. The returned function ends that, and returns their processor time in ms, the longest first. */
+/** Traces the tasks of a page's main thread. The returned function stops the trace and returns the processor time of each task in ms, the longest first. */
 async function traceTasks(page: Page) {
   const cdp = await page.context().newCDPSession(page), events: { ph: string; name: string; pid: number; tid: number; tdur?: number; args: { name?: string } }[] = [];
   cdp.on("Tracing.dataCollected", (e) => void events.push(...(e.value as unknown as typeof events)));
@@ -70,7 +70,7 @@ test(`${count} calls are scrolled`, async () => {
   console.log(`${all} rows, at most ${seen.rows} in the page; tasks above 50 ms of the clock: ${JSON.stringify(seen.tasks)}; ${down} ms to the end, ${seen.frames} frames`);
   assert.equal(Number(all), count + 1);
   assert.ok(seen.rows <= 100, `${seen.rows} rows in the page`);
-  // On a busy machine a task may wait for the processor, so its own time counts, not that of the clock.
+  // On a busy machine a task may wait for the processor. So the test limits processor time, not time on the clock.
   assert.ok(busiest.length > 100 && busiest[0]! <= 50, `a task of ${busiest[0]} ms`);
   assert.deepEqual(errors, []);
 });

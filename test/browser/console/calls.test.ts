@@ -1,4 +1,4 @@
-/** The list of calls: live, filtered, paused, with keys, and with text of hostile tools. */
+/** The list of calls: live updates, filters, a pause, keys, and text of hostile tools. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
@@ -11,7 +11,7 @@ const daemon = await start();
 const row = (page: Page, text: string) => page.locator("tbody tr:not(.space)", { hasText: text });
 const titles = (page: Page) => page.locator("tbody tr:not(.space) td:nth-child(2) bdi").allTextContents();
 const glob = (pattern: string, options: Parameters<typeof daemon.app.call>[2] = {}) => daemon.app.call("glob", { pattern }, options);
-/** Searches, and waits until the list of the new filter is there. */
+/** Searches, and waits until the page shows the list of the new filter. */
 async function search(page: Page, words: string) {
   await page.getByRole("textbox", { name: "Search calls" }).fill(words);
   await page.keyboard.press("Enter");
@@ -66,7 +66,7 @@ test("pause holds the view, and new calls wait", async () => {
   await page.keyboard.press(".");
   await row(page, "while-paused*").waitFor();
   await page.keyboard.press("p");
-  // Nothing moves under the pointer.
+  // No row under the pointer moves.
   await row(page, "while-paused*").hover();
   await glob("under-pointer*");
   await page.getByText("1 new", { exact: false }).waitFor();

@@ -1,4 +1,4 @@
-/** The console in Chromium, for its tests: people who sign in, and checks that every screen passes. */
+/** Starts the console in Chromium, for its tests: signs people in, and makes checks that every screen must pass. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -12,10 +12,10 @@ const axePath = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 /** Returns a link that signs a person in. */
 export const login = (daemon: { tcp: string }, who: keyof typeof tokens) => execFileSync(process.env.TOOLD!, ["login", "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens[who] }, encoding: "utf8" }).trim();
 
-/** Signs a person in, in a profile of its own, and opens a page of the console. */
+/** Signs a person in, in a new profile, and opens a page of the console. */
 export async function signIn(daemon: { tcp: string }, who: keyof typeof tokens, path = "/") {
   const { page, errors } = await open();
-  // A violation of the policy of the pages is an error of the page.
+  // A violation of the content security policy counts as an error of the page.
   page.on("console", (m) => void (m.type() === "error" && /Content Security Policy/.test(m.text()) && errors.push(m.text())));
   await page.goto(login(daemon, who));
   await page.getByRole("button", { name: "Sign in" }).click();
@@ -25,11 +25,11 @@ export async function signIn(daemon: { tcp: string }, who: keyof typeof tokens, 
   return { page, errors, origin };
 }
 
-/** Checks a page with axe-core in light and dark: nothing serious or critical. */
+/** Checks a page with axe-core in light and dark: it may have no serious and no critical violation. */
 export async function accessible(page: Page) {
   for (const theme of ["light", "dark"]) {
     await page.evaluate((t) => (document.documentElement.dataset.theme = t), theme);
-    // Playwright evaluates in a world of the page to which its policy does not apply.
+    // The content security policy of the page does not apply to scripts that Playwright evaluates.
     if (!(await page.evaluate(() => "axe" in window))) await page.evaluate((await import("node:fs")).readFileSync(axePath, "utf8"));
     const found = await page.evaluate(async () => {
       const { violations } = await (window as unknown as { axe: { run: (c: Document, o: object) => Promise<{ violations: { id: string; impact: string; nodes: { html: string; failureSummary: string }[] }[] }> } }).axe.run(document, { resultTypes: ["violations"] });
@@ -49,7 +49,7 @@ export async function narrow(page: Page) {
   await page.setViewportSize(size);
 }
 
-/** Takes a picture of a page in light and dark, as output of the tests: bin/console/NAME-light.png. */
+/** Saves pictures of a page in light and dark: bin/console/NAME-light.png and NAME-dark.png. */
 export async function picture(page: Page, name: string) {
   const folder = `${import.meta.dirname}/../../../bin/console`;
   mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-/** A day of a daemon: ten calls of different kinds that wait, and some that have ended. For pictures, and for people who try the console. */
+/** A daemon after a day of work: ten calls of different kinds wait, and some have ended. It is for pictures, and for people who try the console. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ export async function day() {
   const office = make();
   const offers = async () => {
     for (;;) {
-      const set = await app.toolset("ai-sdk").catch(() => undefined); // the daemon starts again
+      const set = await app.toolset("ai-sdk").catch(() => undefined); // the daemon is not ready yet
       if (set?.tools.pay) return;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
@@ -62,12 +62,12 @@ export async function day() {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   };
-  // A refund during which the daemon was killed.
+  // A refund that is in doubt, because the daemon was killed during it.
   const doubt = await call("refund", { order: "48-2211" }, "shop-77");
   while ((await app.calls.getCall({ callId: doubt })).call!.status !== CallStatus.RUNNING) await new Promise((resolve) => setTimeout(resolve, 5));
   await again();
   await offers();
-  // What has ended.
+  // Calls that have ended.
   for (const [tool, args] of [["grep", { pattern: "max_unavailable", path: "config" }], ["read", { path: "config/deploy.yaml" }], ["todo_write", { todos: [{ content: "raise the limits", status: "in_progress" }] }], ["write", { path: "notes/today.md", content: "# Today\n" }], ["read", { path: "config/none.yaml" }]] as const) await app.calls.callTool({ spec: { tool, callId: `call-of-the-day-${String(++n).padStart(6, "0")}`, arguments: JSON.stringify(args), run: { runId: "rel-2214", threadId: "gateway-4.18", agent: { agentId: "deployer" } } } });
   const waiting = [
     doubt,

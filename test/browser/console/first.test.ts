@@ -1,4 +1,4 @@
-/** The first run: an empty console teaches how to make a call, and shows it. */
+/** The first run: an empty console explains how to make a call, and then shows the call. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { dirname } from "node:path";

@@ -1,4 +1,4 @@
-/** The inbox: the list, live, several at once, races, a killed daemon. */
+/** The inbox: the list, live updates, several answers at once, races, and a killed daemon. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
@@ -10,14 +10,14 @@ const { deployed, ready } = await tools(daemon.tcp, daemon.app);
 
 const row = (page: Page, text: string) => page.locator(".tk", { hasText: text });
 const ask = (target: string, runId = `run-${target}`) => daemon.app.call("deploy", { target }, { runId, wait: 0 } as object);
-/** Presses keys as a person does: with time between them. */
+/** Presses keys as a person does, with pauses between them. */
 async function press(page: Page, ...keys: string[]) {
   for (const key of keys) {
     await page.waitForTimeout(300);
     await page.keyboard.press(key);
   }
 }
-/** Waits until a list of texts is as wanted, and reports the last one if it never is. */
+/** Waits until a list of texts equals the wanted one. If it never does, the error shows the last list. */
 async function eventually<T>(read: () => Promise<T>, want: T) {
   let got = await read();
   for (let i = 0; i < 200 && JSON.stringify(got) !== JSON.stringify(want); i++, got = await read()) await new Promise((r) => setTimeout(r, 50));
@@ -42,7 +42,7 @@ test("a question comes by itself, is read and approved with keys alone, and stay
   await page.waitForURL(new RegExp(`/inbox/${call.suspension!.suspensionId}$`));
   await page.getByText('"alpha"').first().waitFor();
   await picture(page, "inbox-one");
-  // What comes while a question is open waits behind a bar.
+  // While a question is open, the page only counts new questions in a bar.
   await ask("beta");
   await page.getByRole("button", { name: "1 new" }).waitFor();
   assert.equal(await page.locator(".tk").count(), 1);
@@ -55,7 +55,7 @@ test("a question comes by itself, is read and approved with keys alone, and stay
   await page.getByRole("link", { name: "succeeded" }).waitFor();
   assert.equal(await page.locator(".nav .num.hot").first().textContent(), "1");
   await page.mouse.move(1200, 400); // not over the list
-  await page.keyboard.press("j"); // the row is left
+  await page.keyboard.press("j"); // leaves the row
   await eventually(() => page.locator(".tk").count(), 1);
   await page.getByText('"beta"').first().waitFor();
   await page.keyboard.press("d");
@@ -73,7 +73,7 @@ test("two people race for one decision", async () => {
     await page.keyboard.press("a");
     await page.getByText("Run exactly this?").waitFor();
   }
-  await one.page.waitForTimeout(300); // a yes at once would be ignored
+  await one.page.waitForTimeout(300); // the page would ignore a yes that comes too early
   await Promise.all([one.page.keyboard.press("y"), two.page.keyboard.press("y")]);
   const seen = await Promise.all([one, two].map(async ({ page }) => {
     await page.locator(".became").waitFor();
@@ -96,7 +96,7 @@ test("who comes too late sees who decided, and no key sends an answer", async ()
   await press(operator.page, "a", "y");
   await page.locator(".became", { hasText: "Decided by operator while you looked" }).waitFor();
   assert.match((await page.locator("#say-now").textContent())!, /Decided by operator/);
-  await page.getByRole("region", { name: "Not sent" }).getByText("typed before", { exact: true }).waitFor(); // what was typed stays, without a form
+  await page.getByRole("region", { name: "Not sent" }).getByText("typed before", { exact: true }).waitFor(); // the typed text stays, but the form does not
   assert.equal(await page.locator(".pane.show").locator("input, textarea, .act, .due").count(), 0);
   await page.locator(".became").getByText("yes, as it was asked").waitFor();
   await row(page, "operator: yes").waitFor();
@@ -122,7 +122,7 @@ test("several alike are reviewed together, one decision each", async () => {
   await accessible(page);
   await narrow(page);
   await page.getByRole("checkbox").nth(2).uncheck();
-  // A text that is typed where no field is decides nothing.
+  // Text that is typed outside of a field decides nothing.
   await page.keyboard.type("stay");
   assert.equal(await page.getByText("Run exactly these 2?").count(), 0);
   await press(page, "a");
@@ -166,11 +166,11 @@ test("no row moves under the pointer: not when a pair is answered, nor when a qu
   await page.waitForURL(new RegExp(first.suspension!.suspensionId));
   await page.locator(".pane.show").getByText('"first"').first().waitFor();
   const before = await tops();
-  // A question comes.
+  // A new question arrives.
   const late = await ask("late", "run-still-late");
   await page.getByRole("button", { name: "1 new" }).waitFor();
   assert.deepEqual(await tops(), before);
-  // One of the pair is answered, then the other one.
+  // The questions of the pair are settled one after the other.
   await daemon.app.cancel(pairOf[0]!.callId, "no");
   await pair.getByText("one still waits").waitFor();
   assert.equal(await pair.getByRole("button").count(), 0);
@@ -178,14 +178,14 @@ test("no row moves under the pointer: not when a pair is answered, nor when a qu
   await daemon.app.cancel(pairOf[1]!.callId, "no");
   await pair.getByText("none waits any more").waitFor();
   assert.deepEqual(await tops(), before);
-  // Rows are selected, and the list pauses.
+  // The person selects rows, and the list pauses.
   await page.keyboard.press("x");
   await page.getByText("1 selected").waitFor();
   assert.deepEqual(await tops(), before);
   await page.keyboard.press("p");
   await page.getByRole("button", { name: "Paused: go on" }).waitFor();
   assert.deepEqual(await tops(), before);
-  // The daemon is lost.
+  // The connection to the daemon is lost.
   const again = daemon.again();
   await page.locator(".banner", { hasText: "No connection to the daemon" }).waitFor();
   assert.deepEqual(await tops(), before);
@@ -222,7 +222,7 @@ test("the list survives kill -9 of the daemon", async () => {
   const rows = await page.locator(".tk").count();
   const again = daemon.again();
   await page.locator(".banner", { hasText: "No connection to the daemon" }).waitFor();
-  await page.keyboard.press("a"); // answers wait
+  await page.keyboard.press("a"); // the page sends no answer now
   assert.equal(await page.getByText("Run exactly this?").count(), 0);
   assert.equal(await page.locator(".tk").count(), rows); // the content stays
   await again;
@@ -256,7 +256,7 @@ test("search and filters are in the address, and hostile text is text", async ()
 test("the browser notifies of a new question only after the viewer asked for it", async () => {
   const { page } = await signIn(daemon, "person");
   await page.context().grantPermissions(["notifications"]);
-  // The page cannot be hidden here, so it says that it is, and keeps its notifications.
+  // The test cannot hide the page. So it makes the page report that it is hidden, and records the notifications.
   await page.addInitScript(() => {
     const w = window as unknown as { told: string[] };
     w.told = [];

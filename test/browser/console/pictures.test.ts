@@ -1,4 +1,4 @@
-/** Takes pictures of all screens with the calls of a day. Those of README and docs are of these: see `make pictures`. */
+/** Takes pictures of all screens with the calls of a day. `make pictures` copies some of them to the README and the docs. */
 import { test } from "node:test";
 import { picture, signIn } from "./console.ts";
 import { day } from "./day.ts";

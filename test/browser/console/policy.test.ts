@@ -1,4 +1,4 @@
-/** Policy: rules with hits, an edit with its replay, one call, kept answers. */
+/** The policy screen: rules with hits, an edit with its replay, a trial of one call, and remembered answers. */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -38,7 +38,7 @@ rules:
     action: allow
     tools: [read, glob, grep, "todo_*"]
 `;
-// The worker of the tools is in this process, so nothing here may block.
+// Asynchronous, because the worker of the tools runs in this process and must not be blocked.
 const toold = async (who: keyof typeof tokens, ...args: string[]) => (await promisify(execFile)(process.env.TOOLD!, [...args, "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens[who] } })).stdout;
 writeFileSync(rules, text);
 await toold("admin", "reload");
@@ -67,7 +67,7 @@ test("rules in force with their hits, by keys alone", async () => {
   await narrow(page);
   await picture(page, "policy");
   assert.deepEqual(errors, []);
-  // A viewer tries no rules.
+  // A viewer cannot try rules.
   assert.equal(await page.getByRole("link", { name: "Try a call" }).count(), 0);
 });
 
@@ -85,13 +85,13 @@ test("an edit is replayed over the past calls, and its errors have a line", asyn
   await page.getByRole("button", { name: /Line 27, column 13/ }).waitFor();
   await page.getByText('unknown "dney"').waitFor();
   await page.getByText("so no call was replayed").waitFor();
-  await page.getByRole("button", { name: /Line 27/ }).click(); // moves the cursor there
+  await page.getByRole("button", { name: /Line 27/ }).click(); // moves the cursor to that line
   await page.keyboard.press("Shift+End");
   await page.keyboard.insertText("deny");
   await page.getByText("12 calls: allowed, would be denied.").waitFor();
   await page.getByText("3 lines changed").waitFor();
   await page.getByRole("cell", { name: "12 changed" }).waitFor();
-  // What people decided stands beside it: one yes, one no.
+  // The replay also shows what people decided: one yes and one no.
   const waiting = await waitingCalls();
   await decide(waiting[0], "approve");
   await decide(waiting[1], "decline");
@@ -103,11 +103,11 @@ test("an edit is replayed over the past calls, and its errors have a line", asyn
   await accessible(page);
   await narrow(page);
   await picture(page, "policy-replay");
-  // Nothing was written, and the rules in force stay.
+  // The console did not write the file, and the active rules did not change.
   assert.equal(readFileSync(rules, "utf8"), text);
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download the rules" }).click()]);
   assert.equal(readFileSync(await download.path(), "utf8"), edit);
-  // The edit stays while one looks at another part, and a call is tried by it.
+  // The edited text stays while the person opens another part of the screen. A trial of a call uses the edited text.
   await page.getByRole("link", { name: "Try a call" }).click();
   await page.getByLabel("Tool").fill("deploy");
   await page.getByLabel("Arguments, as JSON").fill('{"target": "production"}');

@@ -1,4 +1,4 @@
-/** Runs and threads: the lists, the conversation beside the waterfall, where it waits, modes, ending a run. */
+/** Runs and threads: the lists, the conversation beside the waterfall, open questions, modes, and the end of a run. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
@@ -79,7 +79,7 @@ test("the waterfall can be paused, and folds waits", async () => {
   assert.equal(await page.locator(".wf .fold").count(), 0);
   assert.equal(await page.locator(".wf .wr").count(), 7);
   await page.keyboard.press("p");
-  await page.locator(".wf .wr").nth(7).waitFor(); // what came while the page was paused
+  await page.locator(".wf .wr").nth(7).waitFor(); // the row that arrived while the page was paused
   assert.deepEqual(errors, []);
 });
 
@@ -103,8 +103,8 @@ test("modes: a person chooses those that it may, and a viewer's page says which 
   await other.page.getByTitle("You may not change it").getByText("bypass").waitFor();
   await mode.selectOption("default");
   await page.getByText("The mode is default. It was bypass.").waitFor();
-  await other.page.reload(); // a mode is no event of a call
-  await other.page.getByLabel("Mode").waitFor(); // an approver may choose some, unless the run is in a mode that it may not leave
+  await other.page.reload(); // needed because a change of the mode is not an event of a call
+  await other.page.getByLabel("Mode").waitFor(); // an approver may choose a mode, unless the run has a mode that the approver may not end
   assert.deepEqual(errors, []);
 });
 
@@ -150,7 +150,7 @@ test("the lists: filters in the address, live, nothing moves under the pointer",
 });
 
 test("hostile ids and texts are text", async () => {
-  const id = "gnp.exe <img src=x onerror=alert(1)>/../?#%2f"; // ids have no characters that cannot be seen
+  const id = "gnp.exe <img src=x onerror=alert(1)>/../?#%2f"; // an id has no invisible characters
   const run = { runId: id, threadId: id, agent: { agentId: id }, labels: { [id]: id } };
   const hostile = `\u001b[31mred\u202e${id} `;
   await turn(run, say(hostile.repeat(40)), use("glob", { pattern: hostile }));
@@ -173,7 +173,7 @@ test("a run is ended after a confirmation", async () => {
   await release("to-end");
   const other = await enter("person", "/runs/to-end");
   await other.page.getByText("Waiting for 1").first().waitFor();
-  assert.equal(await other.page.getByRole("button", { name: "End run" }).count(), 0); // neither its caller nor an operator
+  assert.equal(await other.page.getByRole("button", { name: "End run" }).count(), 0); // the person is neither the caller nor an operator
   const { page, errors } = await enter("operator", "/runs/to-end");
   const button = page.getByRole("button", { name: "End run" }).first();
   await button.click();

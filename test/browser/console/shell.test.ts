@@ -1,4 +1,4 @@
-/** The frame of the console: signing in and out, keys. */
+/** The frame of the console: sign-in, sign-out and keys. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { open } from "../browser.ts";
@@ -51,7 +51,7 @@ for (const out of [true, false]) {
     const ticket = await inbox.context().newPage(), other = await inbox.context().newPage();
     await ticket.goto(`${origin}/calls/${secret}`);
     await ticket.getByText("secret-run").first().waitFor();
-    // A tab that does not hear of the change in time keeps the streams of the first person open.
+    // A tab that gets no message about the change in time keeps the streams of the first person open.
     const deaf = await inbox.context().newPage();
     await deaf.addInitScript(() => void (BroadcastChannel.prototype.addEventListener = () => {}));
     await deaf.goto(`${origin}/inbox`);
@@ -60,7 +60,7 @@ for (const out of [true, false]) {
       await inbox.getByRole("button", { name: "Sign out" }).click();
       await ticket.getByText("toold login").waitFor();
     }
-    // Everything that the new tab shows, from its first moment on.
+    // Records everything that the new tab shows from its first moment on.
     await other.addInitScript(() => {
       const w = window as unknown as { leaked: boolean };
       new MutationObserver(() => (w.leaked ||= document.body?.textContent?.includes("secret-run") ?? false)).observe(document, { childList: true, subtree: true, characterData: true });

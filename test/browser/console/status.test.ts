@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { start, tokens, tools } from "../daemon.ts";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 
-// An MCP server that prints a hostile line and ends: its last words are the text of the problem.
+// An MCP server that prints a hostile line and ends. The text of the problem contains this line.
 const hostile = "\u001b[31mred\u001b[0m \u202egnp.exe <img src=x onerror=alert(1)> " + "A".repeat(600);
 const folder = mkdtempSync(join(tmpdir(), "toold-status-"));
 writeFileSync(join(folder, "mcp.json"), JSON.stringify({ mcpServers: { memory: { command: "/bin/sh", args: ["-c", `printf '%s\\n' '${hostile}' >&2; exit 3`] } } }));
@@ -65,7 +65,7 @@ test("the audit shows who did what, searches, verifies and exports", async () =>
   await narrow(page);
   await picture(page, "audit");
 
-  // Search by keyboard; the search is in the address.
+  // The search works with the keyboard, and the address contains it.
   await page.keyboard.press("/");
   await page.keyboard.type(`call:${calls[0]!.callId}`);
   await page.keyboard.press("Enter");
@@ -73,7 +73,7 @@ test("the audit shows who did what, searches, verifies and exports", async () =>
   assert.equal(new URL(page.url()).searchParams.get("q"), `call:${calls[0]!.callId}`);
   assert.equal(await page.getByRole("row").count(), 4);
 
-  // The export is what the command verifies.
+  // `toold audit verify` accepts the exported file.
   await page.getByRole("searchbox").or(page.locator(".search input")).fill("");
   await page.keyboard.press("Enter");
   await page.getByRole("row").nth(20).waitFor();

@@ -1,4 +1,4 @@
-/** The ticket: every kind of question, read and answered in the browser; hostile text; edits; conflicts. */
+/** The ticket: each kind of question is read and answered in the browser. Also hostile text, edits and conflicts. */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, test } from "node:test";
@@ -20,11 +20,11 @@ const get = async (id: string) => (await daemon.person.calls.getCall({ callId: i
 const { page, errors, origin } = await signIn(daemon, "operator");
 await page.setViewportSize({ width: 1440, height: 900 });
 
-/** The decisions that the page sent, as the daemon gets them. */
+/** The decisions that the page sent to the daemon. */
 const sent: Decision[] = [];
-page.on("request", (r) => r.url().endsWith("/ResumeTool") && sent.push(fromBinary(ResumeToolRequestSchema, r.postDataBuffer()!.subarray(5)).decision!)); // 5 bytes of framing
+page.on("request", (r) => r.url().endsWith("/ResumeTool") && sent.push(fromBinary(ResumeToolRequestSchema, r.postDataBuffer()!.subarray(5)).decision!)); // without the 5 bytes of framing
 
-/** Presses keys as a person does: with time between them. */
+/** Presses keys as a person does, with pauses between them. */
 async function press(...keys: string[]) {
   for (const key of keys) {
     await page.waitForTimeout(300);
@@ -49,7 +49,7 @@ async function ended(id: string) {
   }
   throw new Error(`call ${id} does not end: ${(await get(id)).status}`);
 }
-/** Checks a ticket as every screen is checked. */
+/** Makes the checks of every screen on a ticket. */
 async function checked(name: string) {
   await picture(page, `ticket-${name}`);
   await accessible(page);
@@ -72,7 +72,7 @@ test("a change: side by side or in one column, with what cannot be seen", async 
   await (await open(edit)).getByText("different from what the question shows").waitFor();
 });
 
-/** Returns the effects of a call that the list shows, after checking that the ticket shows the same. */
+/** Returns the effects of a call that the list shows. It checks that the ticket shows the same. */
 async function tags(id: string, ticket: Locator) {
   const { suspension } = await get(id), all = ["Destroys", "Changes", "Reads", "Network", "Frontend"];
   const of = async (l: Locator) => (await l.locator(".tag").allTextContents()).filter((t) => all.includes(t));
@@ -100,11 +100,11 @@ test("a command with its parts", async () => {
   const parts = ticket.getByRole("list", { name: "The command, part by part" });
   for (const [text, effect] of [["git fetch origin", "Needs network"], ["rm -rf", "Destroys"], ["$GEN --all", "Unknown"]] as const) await parts.getByRole("listitem").filter({ hasText: text }).getByText(effect, { exact: true }).waitFor();
   await ticket.getByRole("heading", { name: "Command" }).waitFor();
-  // It runs without network: neither the list nor the ticket says that it has one.
+  // The call runs without network, so neither the list nor the ticket may show network access.
   await ticket.getByText("Runs isolated, without network.").waitFor();
   await ticket.getByText("git fetch connects to other machines, and it has no network here").waitFor();
   assert.deepEqual(await tags(command, ticket), ["Destroys"]);
-  // No rule asked: the ticket says what did.
+  // No rule matched, so the ticket says why the call needs an approval.
   await ticket.getByText("no rule: calls of the tier confirm are asked about").waitFor();
   await checked("command");
 });
@@ -117,7 +117,7 @@ test("T66: hostile text is whole, has its length, and is no markup", async () =>
   assert.ok(text.includes("<b>free</b>"), "the markup is not shown as text");
   assert.equal(await ticket.locator("b", { hasText: "free" }).count(), 0);
   await checked("hostile");
-  // Ten megabytes are refused; what is accepted is on the page, to its end, and wraps.
+  // The daemon refuses ten megabytes. An accepted text is on the page in full, and wraps.
   const long = " ".repeat(60_000) + "\u001b[8mrm -rf /" + "xy".repeat(1000);
   const { call } = await daemon.app.calls.callTool({ spec: { tool: "bash", callId: "padded-command-0001", arguments: JSON.stringify({ command: long }), lingerNever: true }, wait: { nanos: 1 } });
   const padded = await open(call!.callId);
@@ -149,7 +149,7 @@ test("arguments are edited in a form and judged before the answer", async () => 
   await form.getByText("Your yes would count for the edited call").waitFor();
   await form.getByText("permission").first().waitFor();
   await checked("edit");
-  // A key that is typed in a form is text.
+  // A letter that is typed in a form is text, not a command.
   await form.getByRole("textbox", { name: /^note/ }).fill("");
   await form.getByRole("textbox", { name: /^note/ }).pressSequentially("ay");
   assert.equal(await ticket.getByText("Run exactly this?").count(), 0);
@@ -160,7 +160,7 @@ test("arguments are edited in a form and judged before the answer", async () => 
   const { suspension } = await get(pay);
   const agreed = '{"amount":1200.50,"currency":"EUR","invoice":"R-1180"}';
   assert.deepEqual(suspension!.votes.map((v) => [v.voter?.subject, v.edited, v.arguments]), [["operator", true, agreed]]);
-  // Who has voted sees that nothing is left to do; another person compares, and votes for the same.
+  // A person who has voted sees that nothing is left to do. Another person compares the arguments, and votes for the same ones.
   await ticket.getByText("You have voted. There is nothing more for you to do.").waitFor();
   const other = await signIn(daemon, "person");
   const theirs = await open(pay, other.page);
@@ -184,7 +184,7 @@ test("arguments are edited in a form and judged before the answer", async () => 
   await other.page.keyboard.press("y");
   const call = await ended(pay);
   assert.deepEqual([call.result!.status, call.effectiveArguments, call.decisions[0]!.votes.map((v) => v.voter?.subject)], [ResultStatus.SUCCESS, agreed, ["operator", "person"]]);
-  // The first one sees who decided what, and no form.
+  // The first person sees who decided what, and no form.
   await page.locator(".became", { hasText: "Decided by person" }).getByText("operator, person").waitFor();
   await page.locator(".became").getByText("yes, to other arguments").waitFor();
   assert.equal(await page.locator(".pane.show").locator("input, textarea, .act, .due").count(), 0);
@@ -211,7 +211,7 @@ test("a result is given in the tool's place, where the rule allows it", async ()
   const { result } = await ended(id);
   assert.deepEqual([result!.status, result!.message, result!.data], [ResultStatus.SUCCESS, "Paid in cash.", '{"receipt":12345678901234567890}']);
   await page.locator(".became").getByText("a result in the tool's place").waitFor();
-  // As if it had failed.
+  // The given result is an error.
   const failed = await pays("CASH-2");
   const second = await open(failed);
   await second.getByRole("button", { name: /^Give the result/ }).click();
@@ -220,7 +220,7 @@ test("a result is given in the tool's place, where the rule allows it", async ()
   await page.keyboard.press("Escape");
   await press("a", "y");
   assert.equal((await ended(failed)).result!.error!.reason, "RESULT_INSTEAD");
-  // Without the right there is no such button.
+  // A person without the right sees no such button.
   assert.equal(await (await open(hostile)).getByRole("button", { name: /^Give the result/ }).count(), 0);
 });
 
@@ -229,7 +229,7 @@ test("letters that are typed or pasted as keys decide nothing", async () => {
   await page.keyboard.type("please stay");
   assert.equal(await ticket.getByText("Run exactly this?").count(), 0);
   await page.evaluate(() => document.dispatchEvent(new ClipboardEvent("paste", { bubbles: true, clipboardData: new DataTransfer() })));
-  // A text whose first letter arms, one whose first letter declines, a double click, a held key.
+  // A text whose first letter arms the button, a text whose first letter declines, a double click, and a held key.
   for (const fast of [() => page.keyboard.type("ay"), () => page.keyboard.type("do it\n"), () => ticket.getByRole("button", { name: /^Approve/ }).dblclick(), () => heldEnter(/^Approve/), () => heldEnter(/^Decline/)]) {
     await page.waitForTimeout(300);
     await fast();
@@ -239,12 +239,12 @@ test("letters that are typed or pasted as keys decide nothing", async () => {
   assert.ok((await get(limits)).suspension);
 });
 
-/** Holds Enter on a button for longer than it takes to read what is armed. */
+/** Holds Enter on a button for longer than a person needs to read the armed question. */
 async function heldEnter(name: RegExp) {
   await page.getByRole("button", { name }).focus();
   await page.keyboard.down("Enter");
   await page.waitForTimeout(300);
-  for (let i = 0; i < 3; i++) await page.keyboard.down("Enter"); // down again is a repeated key
+  for (let i = 0; i < 3; i++) await page.keyboard.down("Enter"); // a second down without up is a repeated key
   await page.keyboard.up("Enter");
 }
 
@@ -304,7 +304,7 @@ test("a sign-in names its page, and opens only pages of the web", async () => {
   const link = ticket.getByRole("link", { name: "Open tracker.harbour.example" });
   assert.deepEqual([await link.getAttribute("rel"), await link.getAttribute("target")], ["noopener noreferrer", "_blank"]);
   await ticket.getByText("issues:read").first().waitFor();
-  // The title is that of the list, and the ticket says what to do next.
+  // The ticket has the same title as the list, and says what to do next.
   await ticket.getByRole("heading", { name: "Sign in to tracker.harbour.example", level: 1 }).waitFor();
   await ticket.getByText("press “I have signed in”: the tool runs again").waitFor();
   await checked("signin");
@@ -314,7 +314,7 @@ test("a call in doubt: what is known, and three answers", async () => {
   const ticket = await open(doubt);
   await ticket.getByText("The daemon stopped before it recorded an end").waitFor();
   assert.ok(await ticket.getByRole("button", { name: /^Answer/ }).isDisabled());
-  // Declining means the same as the last answer, so there is one of them.
+  // To decline would mean the same as the last answer, so the page offers only that answer.
   await ticket.getByText("Nobody can tell").waitFor();
   assert.equal(await ticket.getByRole("button", { name: /^Decline/ }).count(), 0);
   await page.keyboard.press("1");
@@ -378,7 +378,7 @@ test("T135: what a tool shows is text: no image, page or script of it is in the 
   assert.equal(await page.locator("img, iframe, object, embed, audio, video, article script, [onload], [onerror], a[href^='javascript:']").count(), 0);
   assert.deepEqual(loaded.filter((u) => !u.startsWith(origin + "/") || u.startsWith("data:")), []);
   assert.equal((await page.title()).includes("owned"), false);
-  // A line of a difference that is neither kept nor changed is shown to its first letter.
+  // A line of a diff that is neither kept nor changed is shown in full, with its first character.
   assert.match((await ticket.locator(".diff").textContent())!, /rm -rf everything/);
 });
 

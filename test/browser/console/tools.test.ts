@@ -1,4 +1,4 @@
-/** The tools: the catalogue, the page of a tool, trying one, and definitions that changed. */
+/** The tools: the catalogue, the page of a tool, a trial, and changed definitions. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { after, test } from "node:test";
@@ -15,7 +15,7 @@ const hostile = "Says the weather.\u202e\u001b[31m<img src=x onerror=alert(1)> "
 let stop = async () => {};
 after(() => stop());
 
-/** Serves the tool `forecast` with this description, instead of an earlier one. */
+/** Serves the tool `forecast` with this description. It replaces the earlier `forecast`. */
 async function serve(description: string, readOnly = true, maxLength = 60) {
   await stop();
   const worker = new Worker({ pool: "sky", address: daemon.tcp, token: tokens.worker });
@@ -72,7 +72,7 @@ test("the catalogue is found, moved through and read with keys alone", async () 
   await page.getByText("needs the role caller").waitFor();
   await accessible(page);
   await narrow(page);
-  await page.locator("h1 code").click(); // keys no longer go to the field
+  await page.locator("h1 code").click(); // moves the focus out of the field
   await page.keyboard.press("Escape");
   await page.waitForURL(/\/tools\?q=grep$/);
   await page.keyboard.press("Escape");
@@ -121,7 +121,7 @@ test("a tool is described, then run, from a form that the schema made", async ()
   await page.getByText("Rain in Oslo for 3 days.").waitFor();
   const open = page.getByRole("link", { name: "Open the call" });
   const id = (await open.getAttribute("href"))!.split("/").at(-1)!;
-  await page.keyboard.down("Enter"); // held down: the browser repeats it
+  await page.keyboard.down("Enter"); // a held key, which the browser repeats
   await page.keyboard.up("Enter");
   await page.keyboard.up("Shift");
   assert.equal(await open.getAttribute("href"), `/calls/${id}`, "a key that was held down ran the tool again");
@@ -166,7 +166,7 @@ test("a changed definition is held back, refused, changed again, accepted, and r
   await page.getByRole("navigation").getByText("1 held").waitFor({ state: "hidden" });
   await until("refused by operator", "tools", "diff", "forecast");
 
-  // Another definition comes while the bar is armed: nothing is sent for it.
+  // Another definition arrives while the bar is armed. The page then sends no answer about it.
   await page.keyboard.press("a");
   await page.getByRole("button", { name: "Accept it" }).waitFor();
   await serve("Says the weather, for up to a week.");
@@ -212,7 +212,7 @@ test("who is no operator sees nothing of what is held back", async () => {
   assert.deepEqual(errors, []);
   const { page: other } = await signIn(daemon, "operator", "/tools/forecast");
   await other.getByText("changes became reads").waitFor();
-  assert.deepEqual(await other.locator(".sbs td.add ins").allTextContents(), ["00", "READ_ONLY", "READ_ONLY", "OBSERVE", "READ_ONLY", "READ_ONLY", "OBSERVE"]); // effects, and the mildest
+  assert.deepEqual(await other.locator(".sbs td.add ins").allTextContents(), ["00", "READ_ONLY", "READ_ONLY", "OBSERVE", "READ_ONLY", "READ_ONLY", "OBSERVE"]); // the effects, and the mildest effects
   await picture(other, "tool-milder");
 });
 
