@@ -43,9 +43,9 @@ async function known() {
 }
 
 /** Starts a call and returns its id and the job of its first attempt. */
-async function begin(args: object = {}) {
+async function begin(args: object = {}, options: object = {}) {
   const callId = crypto.randomUUID(), n = jobs.length;
-  void operator.call("build", args, { callId, runId: "run-7" }).catch(() => {}); // a kill of the daemon ends the request, not the call
+  void operator.call("build", args, { callId, runId: "run-7", ...options }).catch(() => {}); // a kill of the daemon ends the request, not the call
   return { callId, job: await job(n) };
 }
 
@@ -166,6 +166,8 @@ test("a call in doubt says so, its retry warns, and the new call is cancelled wi
   await daemon.again();
   await page.getByText("It is not known whether this ran.").waitFor();
   await page.getByText("end not observed").waitFor();
+  await page.getByLabel("Facts").getByText("Processes: all end with the call").waitFor();
+  await page.locator("ol.tl").getByText("In doubt").waitFor();
   await line(page, "charging card 17").waitFor();
   await accessible(page);
   await narrow(page);
@@ -334,6 +336,50 @@ test("output that comes while the page reads is shown", async () => {
   await line(page, "three").waitFor();
   assert.deepEqual(await lines(page).locator("li:not(.spacer) > span:last-child").allTextContents(), ["one", "two", "three"]);
   ends.at(-1)!("done");
+  assert.deepEqual(errors, []);
+});
+
+test("activities are shown with their changes", async () => {
+  const { callId, job } = await begin();
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  const plan = page.locator("details", { hasText: "Activity plan" }), text = plan.locator("pre");
+  job.activityDelta("plan", [{ op: "add", path: "/early", value: true }]);
+  await plan.getByText("changed once").click();
+  assert.equal(await text.textContent(), '{\n  "early": true\n}');
+  job.activity("plan", "list", { steps: ["one", { "a/b": 1.5 }], ["__proto__"]: 1 });
+  job.activityDelta("plan", [{ op: "add", path: "/steps/-", value: "<b>two</b>\u202e" }, { op: "test", path: "/steps/1/a~1b", value: 1.5 }, { op: "move", from: "/steps/1/a~1b", path: "/steps/0" }]);
+  job.activityDelta("plan", [{ op: "remove", path: "/steps/2" }, { op: "replace", path: "/steps/1", value: "done" }, { op: "copy", from: "/steps/2", path: "/last" }]);
+  await plan.getByText("changed 2 times").waitFor();
+  const after = '{\n  "steps": [\n    1.5,\n    "done",\n    "<b>two</b>U+202E"\n  ],\n  "__proto__": 1,\n  "last": "<b>two</b>U+202E"\n}';
+  assert.equal(await text.textContent(), after);
+  job.activityDelta("plan", [{ op: "remove", path: "/steps/0" }, { op: "remove", path: "/steps/9" }]);
+  await plan.getByText('Changes are missing here: there is nothing at "9".').waitFor();
+  job.activityDelta("plan", [{ op: "remove", path: "/steps" }]); // it may need the one that failed
+  await plan.getByText("changed 4 times").waitFor();
+  assert.equal(await text.textContent(), after);
+  // Each operation doubles the content.
+  job.activity("plan", "list", { a: "x".repeat(100) });
+  job.activityDelta("plan", Array.from({ length: 64 }, (_, i) => ({ op: "copy", from: "", path: `/a${i}` })));
+  await plan.getByText("Changes are missing here: the content would be too large for this page.").waitFor();
+  assert.equal(await plan.locator("b").count(), 0);
+  ends.at(-1)!("done");
+  assert.deepEqual(errors, []);
+});
+
+test("a call that is queued says for what", async () => {
+  const thread = { threadId: "queue" };
+  await begin({}, thread);
+  const first = ends.length, callId = crypto.randomUUID();
+  void operator.call("build", {}, { callId, ...thread }).catch(() => {});
+  const { page, errors } = await signIn(daemon, "operator", `/calls/${callId}`);
+  await page.getByText(/Queued for .* behind earlier calls of its thread, 1 ahead when it was queued/).waitFor();
+  await accessible(page);
+  ends[first - 1]!("done");
+  await page.getByText("Attempt 1").first().waitFor();
+  await page.getByText("Queued for").waitFor({ state: "detached" });
+  await job(jobs.length - 1);
+  ends.at(-1)!("done");
+  await page.getByText("Succeeded").first().waitFor();
   assert.deepEqual(errors, []);
 });
 

@@ -4,7 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { useCallback, useEffect, useReducer, useRef, useState, type FormEvent } from "react";
 import { Link, useLocation, useParams } from "wouter";
 import { CallStatus, Executed, type Call as Record } from "../../../gen/toold/v1/call_pb.ts";
-import type { CallEvent } from "../../../gen/toold/v1/event_pb.ts";
+import type { CallEvent, CallQueued } from "../../../gen/toold/v1/event_pb.ts";
 import { ErrorCode } from "../../../gen/toold/v1/result_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
 import { calls } from "../../api/clients.ts";
@@ -19,12 +19,13 @@ import { Banner, Empty, Failure, Note, Skeleton } from "../../parts/small.tsx";
 import { shown, Status } from "../../parts/Status.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
 import { clock, span, useNow } from "../../parts/Time.tsx";
+import { Activities } from "./activity.ts";
 import { command, forms } from "./command.ts";
 import { Facts } from "./Facts.tsx";
 import { useLog } from "./log.ts";
 import { filesOf, Output } from "./Output.tsx";
 import { Stream } from "./stream.ts";
-import { ms, TimeBar, Timeline } from "./Timeline.tsx";
+import { ms, TimeBar, Timeline, waits } from "./Timeline.tsx";
 import "./call.css";
 
 const terminal = (c: Record) => c.status === CallStatus.SUCCEEDED || c.status === CallStatus.FAILED || c.status === CallStatus.CANCELLED;
@@ -285,6 +286,7 @@ function Now({ call, events }: { call: Record; events: CallEvent[] }) {
       </Note>
     );
   const p = progress?.case === "progress" ? progress.value : undefined;
+  const queued = call.status === CallStatus.NEW || call.status === CallStatus.RESUMING ? events.findLast((e) => e.event.case === "queued") : undefined;
   const part = p ? Math.min(1, p.fraction || (p.total > 0n ? Number(p.loaded) / Number(p.total) : 0)) : 0;
   return (
     <section className="stack tight" aria-label="Progress">
@@ -298,23 +300,34 @@ function Now({ call, events }: { call: Record; events: CallEvent[] }) {
           <i style={{ width: `${part * 100}%` }} />
         </div>
       )}
-      <Activities events={events} />
+      {queued?.event.case === "queued" && <Queued since={ms(queued.time)} value={queued.event.value} />}
+      <Shown events={events} />
     </section>
   );
 }
 
-/** The last snapshot of each activity, as text. */
-function Activities({ events }: { events: CallEvent[] }) {
-  const last = new Map<string, CallEvent["event"]>();
-  for (const e of events) if (e.event.case === "activitySnapshot") last.set(e.event.value.activityId, e.event);
-  return [...last.values()].slice(-5).map((a) =>
-    a.case === "activitySnapshot" ? (
-      <details key={a.value.activityId}>
-        <summary>Activity <Text most={64}>{a.value.activityId}</Text> <span className="t3"><Text most={64}>{a.value.activityType}</Text></span></summary>
-        <div className="code"><pre><Text>{a.value.content}</Text></pre></div>
-      </details>
-    ) : null,
+/** Why a call has not started. Its place is that of the moment when it was queued: free slots go to namespaces and callers in turn, so there is no place now. */
+function Queued({ since, value }: { since: number; value: CallQueued }) {
+  const now = useNow(1000);
+  return (
+    <Note icon="clock">
+      <b>Queued for {span(Math.max(0, now - since))}</b>: {waits(value)}{value.ahead > 0 && " when it was queued"}.
+    </Note>
   );
+}
+
+/** The newest activities, as text. */
+function Shown({ events }: { events: CallEvent[] }) {
+  const activities = useRef(new Activities());
+  return activities.current.read(events).slice(-5).map((a) => (
+    <details key={a.id}>
+      <summary>
+        Activity <Text most={64}>{a.id}</Text> <span className="t3"><Text most={64}>{a.type}</Text>{a.changes > 0 && ` changed ${a.changes === 1 ? "once" : `${a.changes.toLocaleString("en")} times`}`}</span>
+      </summary>
+      {a.missing && <p className="t2">Changes are missing here: <Text most={300}>{a.missing}</Text>.</p>}
+      {a.text && <div className="code"><pre><Text>{a.text}</Text></pre></div>}
+    </details>
+  ));
 }
 
 function Result({ call }: { call: Record }) {

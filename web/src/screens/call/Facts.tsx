@@ -7,6 +7,7 @@ import { AttemptEnd, Durability, HookKind, VerdictAction, type Attempt, type Cal
 import { IsolationLevel, NetworkMode } from "../../../gen/toold/v1/isolation_pb.ts";
 import { DecisionAction } from "../../../gen/toold/v1/suspension_pb.ts";
 import { Icon, type IconName } from "../../parts/Icon.tsx";
+import { IsolationFacts } from "../../parts/Isolation.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { clock, exact, span } from "../../parts/Time.tsx";
 import { DecisionText, ms, took } from "./Timeline.tsx";
@@ -35,7 +36,7 @@ export function Facts({ call }: { call: Call }) {
         <dl className="facts">
           <Fact name="Tool"><Link href={`/tools/${encodeURIComponent(call.tool)}`}><code>{short(call.tool)}</code></Link></Fact>
           <Fact name="Digest">{call.toolDigest && <code title={call.toolDigest}>{call.toolDigest.slice(0, 8)}…{call.toolDigest.slice(-4)}</code>}</Fact>
-          <Fact name="Effect">{call.assessment && `${name(Mutability, call.assessment.mutability)}, ${name(Safety, call.assessment.safety)}`}</Fact>
+          <Fact name="Effect">{call.assessment && [...new Set([name(Mutability, call.assessment.mutability), name(Safety, call.assessment.safety)])].join(", ")}</Fact>
           <Fact name="Tier">{call.assessment && name(Tier, call.assessment.tier)}</Fact>
           <Fact name="Retry of">{call.retryOf && <Link href={`/calls/${encodeURIComponent(call.retryOf)}`}><code>{short(call.retryOf)}</code></Link>}</Fact>
         </dl>
@@ -95,15 +96,7 @@ export function Facts({ call }: { call: Call }) {
       )}
       {call.isolation && (call.isolation.facts.length > 0 || call.isolation.required > IsolationLevel.NONE) && (
         <Section title="Isolation" note={`required ${name(IsolationLevel, call.isolation.required)}, network ${name(NetworkMode, call.isolation.network)}`}>
-          <ul className="held">
-            {call.isolation.facts.map((f) => (
-              <li key={f.name}>
-                <Icon name={f.held ? "ok" : "deny"} small className={f.held ? "ok" : "fail"} />
-                <code>{short(f.name)}</code>
-                <span className="t3">{f.held ? "holds" : "does not hold"}</span>
-              </li>
-            ))}
-          </ul>
+          <IsolationFacts of={call.isolation} />
         </Section>
       )}
       <Section title="Times">

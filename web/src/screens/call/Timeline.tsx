@@ -3,12 +3,13 @@ import { toJsonString } from "@bufbuild/protobuf";
 import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Fragment, useEffect, useRef, useState, type ReactNode } from "react";
-import { AttemptEnd, CallSchema, CallStatus, VerdictAction, type Call, type Verdict } from "../../../gen/toold/v1/call_pb.ts";
+import { AttemptEnd, CallSchema, Executed, CallStatus, VerdictAction, type Call, type Verdict } from "../../../gen/toold/v1/call_pb.ts";
 import { CallEventSchema, GapReason, QueueReason, type CallEvent, type CallQueued, type Gap } from "../../../gen/toold/v1/event_pb.ts";
 import { DecisionAction, type Decision } from "../../../gen/toold/v1/suspension_pb.ts";
 import { Icon, type IconName } from "../../parts/Icon.tsx";
 import { Copy } from "../../parts/small.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
+import { shown } from "../../parts/Status.tsx";
 import { exact, span } from "../../parts/Time.tsx";
 import type { Log } from "./log.ts";
 
@@ -40,7 +41,7 @@ export function Timeline({ call, log, earlier, more }: Props) {
   const [view, setView] = useState<"steps" | "events" | "json">("steps");
   const begin = ms(call.createdAt);
   const button = (v: typeof view, text: ReactNode) => <button aria-pressed={view === v} onClick={() => setView(v)}>{text}</button>;
-  const linked = useHash();
+  const linked = useHash(), newest = log.events.at(-1)?.sequence ?? 0n; // the record is not read again for each event
   const steps = view === "steps" ? stepsOf(call, log) : [];
   useEffect(() => {
     if (linked && view === "steps" && log.caughtUp && !steps.some((s) => s.seq === linked)) setView("events"); // an event that is no step
@@ -52,7 +53,7 @@ export function Timeline({ call, log, earlier, more }: Props) {
         <h2 id="timeline-h">Timeline</h2>
         <span className="seg right" role="group" aria-label="Detail">
           {button("steps", "Steps")}
-          {button("events", <>Every event <span className="t3">{number(call.lastSequence)}</span></>)}
+          {button("events", <>Every event <span className="t3">{number(newest > call.lastSequence ? newest : call.lastSequence)}</span></>)}
           {button("json", "JSON")}
         </span>
       </header>
@@ -166,7 +167,7 @@ function stepOf(e: CallEvent, call: Call): Step {
       return step("run", <><b>Attempt {event.value.attempt}</b> started{a && d(<>epoch {number(a.epoch)}</>)}</>, a && !a.endedAt && call.status === CallStatus.RUNNING ? "run" : "");
     }
     case "statusChanged":
-      return step("resume", <>{CallStatus[event.value.status]}</>);
+      return step("resume", <>{shown({ status: event.value.status, executed: Executed.UNSPECIFIED }).word}</>);
     case "gateDecided":
       return verdictStep(event.value.verdict!, step, d);
     case "progress": {
@@ -194,16 +195,14 @@ function stepOf(e: CallEvent, call: Call): Step {
     case "stateConflict":
       return step("warn", <>A change of the document <b><Text most={128}>{event.value.key}</Text></b> was dropped</>, "wait");
     case "finished": {
-      const ok = event.value.status === CallStatus.SUCCEEDED;
-      return step(ok ? "ok" : "fail", <b>{word(CallStatus[event.value.status])}</b>, ok ? "ok" : event.value.status === CallStatus.FAILED ? "fail" : "");
+      const { icon, tone, word } = shown(event.value);
+      return step(icon, <b>{word}</b>, tone === "none" ? "" : tone);
     }
     case "output":
       return step("calls", <>{number(event.value.length)} bytes on <Text most={64}>{event.value.stream}</Text>{d(`at ${number(event.value.offset)}`)}</>);
   }
   return step("unknown", "An event that this page does not know");
 }
-
-const word = (s: string) => s.charAt(0) + s.slice(1).toLowerCase().replaceAll("_", " ");
 
 function verdictStep(v: Verdict, step: (i: IconName, t: ReactNode, tone?: string) => Step, d: (t: ReactNode) => ReactNode): Step {
   const says: Partial<Record<VerdictAction, [IconName, string, string]>> = {

@@ -4,10 +4,10 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 import { Tier } from "../../../gen/toold/v1/assessment_pb.ts";
 import { RunMode, type Call } from "../../../gen/toold/v1/call_pb.ts";
-import { NetworkMode } from "../../../gen/toold/v1/isolation_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
 import { DecisionAction, ExpiryAction, ResumeMode, type Suspension, type Vote } from "../../../gen/toold/v1/suspension_pb.ts";
 import { effectsOf, frontend, isFrontend, Marks } from "../../parts/effects.tsx";
+import { IsolationFacts } from "../../parts/Isolation.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { Copy, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
@@ -108,31 +108,13 @@ export function Facts({ call }: { call: Call }) {
   return <dl className="facts cols">{facts.map(([name, v]) => <div key={name}><dt>{name}</dt><dd>{v}</dd></div>)}</dl>;
 }
 
-const fact: Record<string, [held: string, not: string]> = {
-  fs_read: ["Reads: only what the workspace and the system allow", "Reads: every file that the daemon's user can read"],
-  fs_write: ["Writes: the workspace only", "Writes: every file that the daemon's user can write"],
-  ipc: ["Other programs: cannot be reached", "Other programs of the machine can be reached"],
-  processes_killed: ["Processes: all end with the call", "Processes may outlive the call"],
-  mem_limit: ["Memory: bounded", "Memory: no bound on this machine"],
-  pids_limit: ["Number of processes: bounded", "Number of processes: no bound on this machine"],
-  cpu_limit: ["Processor time: bounded", "Processor time: no bound on this machine"],
-  disk_limit: ["Disk: bounded", "Disk: no bound on this machine"],
-  separate_kernel: ["A kernel of its own", "Shares the machine's kernel"],
-};
-const nets: Partial<Record<NetworkMode, string>> = { [NetworkMode.NONE]: "Network: none", [NetworkMode.PROXY]: "Network: only where the proxy allows", [NetworkMode.OPEN]: "Network: everything that the machine can reach" };
-
 export function Reach({ call }: { call: Call }) {
   const i = call.isolation;
   if (!i || i.facts.length === 0) return null;
   return (
     <section className="sec">
       <header><h2>What it can reach at most</h2></header>
-      <ul className="held">
-        {i.facts.filter((f) => f.name !== "separate_kernel" || f.held).map((f) => {
-          const text = f.name === "net" ? (f.held ? nets[i.network] : "Network: everything that the machine can reach") : fact[f.name]?.[f.held ? 0 : 1];
-          return <li key={f.name}><Icon name={f.held ? "ok" : "deny"} small className={f.held ? "ok" : "fail"} /><span>{text ?? `${f.name}: ${f.held ? "held" : "not held"}`}</span><span className="t3"><Text most={100}>{f.held ? f.mechanism : f.detail || "not available"}</Text></span></li>;
-        })}
-      </ul>
+      <IsolationFacts of={i} />
     </section>
   );
 }
