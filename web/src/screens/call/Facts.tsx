@@ -2,10 +2,11 @@
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { Mutability, Safety, Tier } from "../../../gen/toold/v1/assessment_pb.ts";
+import { Tier } from "../../../gen/toold/v1/assessment_pb.ts";
 import { AttemptEnd, Durability, HookKind, VerdictAction, type Attempt, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { IsolationLevel, NetworkMode } from "../../../gen/toold/v1/isolation_pb.ts";
 import { DecisionAction } from "../../../gen/toold/v1/suspension_pb.ts";
+import { effectsOf } from "../../parts/effects.tsx";
 import { Icon, type IconName } from "../../parts/Icon.tsx";
 import { IsolationFacts } from "../../parts/Isolation.tsx";
 import { Text } from "../../parts/Text.tsx";
@@ -36,7 +37,7 @@ export function Facts({ call }: { call: Call }) {
         <dl className="facts">
           <Fact name="Tool"><Link href={`/tools/${encodeURIComponent(call.tool)}`}><code>{short(call.tool)}</code></Link></Fact>
           <Fact name="Digest">{call.toolDigest && <code title={call.toolDigest}>{call.toolDigest.slice(0, 8)}…{call.toolDigest.slice(-4)}</code>}</Fact>
-          <Fact name="Effect">{call.assessment && [...new Set([name(Mutability, call.assessment.mutability), name(Safety, call.assessment.safety)])].join(", ")}</Fact>
+          <Fact name="Effect">{call.assessment && effectsOf(call).map((m) => m.word.toLowerCase()).join(", ")}</Fact>
           <Fact name="Tier">{call.assessment && name(Tier, call.assessment.tier)}</Fact>
           <Fact name="Retry of">{call.retryOf && <Link href={`/calls/${encodeURIComponent(call.retryOf)}`}><code>{short(call.retryOf)}</code></Link>}</Fact>
         </dl>
