@@ -1,7 +1,7 @@
-/** Keys. Screens bind keys while they are mounted; the newest binding of a key wins. Keys are off while somebody types. */
+/** Binds keys. Screens bind keys while they are mounted; the newest binding of a key wins. Bindings are inactive while a person types in a field. */
 import { useEffect, useRef } from "react";
 
-/** A key as `a`, `shift+c`, `enter`, `escape`, `.`; `g i` is a sequence of two. */
+/** Maps keys to functions. Keys are written as `a`, `shift+c`, `enter`, `escape`, `.`; `g i` is a sequence of two keys. */
 export type Bindings = Record<string, (e: KeyboardEvent) => void>;
 
 const stack: { current: Bindings }[] = [];
@@ -19,7 +19,7 @@ export function useKeys(bindings: Bindings, on = true) {
   }, [on]);
 }
 
-/** Reports whether keys go to a field or a dialog. */
+/** Reports whether the pressed key belongs to a field or a dialog. */
 function typing(e: KeyboardEvent) {
   const at = e.target instanceof HTMLElement ? e.target : document.body;
   return at.matches("input:not([type=radio]):not([type=checkbox]), textarea, select") || at.isContentEditable || e.composedPath().some((x) => x instanceof HTMLElement && x.classList.contains("cm-editor"));
@@ -28,17 +28,17 @@ function typing(e: KeyboardEvent) {
 const names: Record<string, string> = { ArrowDown: "j", ArrowUp: "k", Escape: "escape", Enter: "enter" };
 
 addEventListener("keydown", (e) => {
-  if (e.repeat && !/^([jk]|Arrow.*)$/.test(e.key)) return; // a held key moves through a list and does nothing else
+  if (e.repeat && !/^([jk]|Arrow.*)$/.test(e.key)) return; // a held key only moves through a list
   if (e.isComposing || e.metaKey || e.ctrlKey || e.altKey || e.defaultPrevented) return;
   // An open dialog or list has its own keys.
   if (document.querySelector("dialog[open], [role=dialog], [role=listbox], [role=menu]")) return;
   const field = typing(e);
   if (field && e.key !== "Escape") return;
   if (field && e.target instanceof HTMLElement) e.target.blur();
-  // Enter and space press what has the focus.
+  // Enter and space press the focused element.
   if ((e.key === "Enter" || e.key === " ") && e.target instanceof HTMLElement && e.target.matches("a, button, summary, [role=tab]")) return;
   if (e.key.startsWith("Arrow") && e.target instanceof HTMLElement && e.target.matches("[role=tab], input, [role=separator]")) return;
-  // Caps lock makes letters large too, and shift decides what a key does.
+  // Caps lock also makes letters upper-case, so only the shift key counts as shift.
   const key = names[e.key] ?? (/^[a-z]$/i.test(e.key) ? (e.shiftKey ? "shift+" : "") + e.key.toLowerCase() : e.key);
   const wanted = first ? `${first} ${key}` : key;
   first = "";

@@ -1,15 +1,15 @@
-/** The screens: one line for each address, and the navigation. */
+/** The screens, one line for each address, and the navigation. */
 import { lazy, type ComponentType } from "react";
 import type { IconName } from "./parts/Icon.tsx";
 import { Inbox } from "./screens/inbox/Inbox.tsx";
 
 export interface Screen {
-  /** A path of wouter, such as `/calls/:id`. */
+  /** A path in the syntax of wouter, such as `/calls/:id`. */
   path: string;
   component: ComponentType;
 }
 
-/** The first path that matches counts. */
+/** The screens in order. The first path that matches an address counts. */
 export const screens: Screen[] = [
   { path: "/inbox/:id?", component: Inbox },
   { path: "/calls", component: lazy(() => import("./screens/calls/Calls.tsx")) },
@@ -28,9 +28,9 @@ export interface Place {
   to: string;
   name: string;
   icon: IconName;
-  /** The second key, after g. */
+  /** The key after `g` that opens the screen. */
   key: string;
-  /** Below 704 pixels the place is in the menu "More". */
+  /** In windows below 704 pixels, the entry is in the menu "More". */
   more?: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** How many calls have not ended. */
+/** Counts the calls that have not ended. */
 import { useQuery } from "@tanstack/react-query";
 import { CallStatus } from "../../gen/toold/v1/call_pb.ts";
 import { calls } from "./clients.ts";
@@ -7,9 +7,9 @@ export interface Counts {
   running: number;
   new: number;
   waiting: number;
-  /** Of those that wait: calls of which it is not known whether they ran. */
+  /** The waiting calls that are in doubt: it is not known whether they ran. */
   doubt: number;
-  /** The counts are too small. */
+  /** The real numbers may be larger than these counts. */
   atLeast: boolean;
 }
 

@@ -9,7 +9,7 @@ export interface Refusal {
   message: string;
 }
 
-/** Reads what the daemon said about a refused request. */
+/** Reads a refusal from an error. */
 export function toFailure(error: ConnectError): Refusal {
   const info = error.findDetails(ErrorInfoSchema)[0];
   const code = Code[error.code].replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();

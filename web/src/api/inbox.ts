@@ -1,4 +1,4 @@
-/** The questions that wait for the viewer, live and for all screens. */
+/** The questions that wait for the viewer. All screens share them, and they are updated live. */
 import { create } from "@bufbuild/protobuf";
 import { useSyncExternalStore } from "react";
 import type { Call } from "../../gen/toold/v1/call_pb.ts";
@@ -8,21 +8,21 @@ import { calls } from "./clients.ts";
 import { type Live, watchInbox } from "./live.ts";
 
 export interface Question {
-  /** The suspension. */
+  /** Id of the suspension. */
   id: string;
-  /** Has only what lists show. */
+  /** Contains only the fields that lists show. */
   call: Call;
   rights: TicketRights;
-  /** Set when the question no longer waits. */
+  /** Set when the question is settled and no longer waits. */
   settled?: SettledQuestion;
 }
 
 export interface Inbox {
   questions: ReadonlyMap<string, Question>;
   live: Live;
-  /** All questions that waited when the page opened are here. */
+  /** True once the page has all questions that waited when it was opened. */
   complete: boolean;
-  /** More questions wait than these. */
+  /** True when more questions wait than the page has. */
   more: boolean;
 }
 
@@ -51,7 +51,7 @@ function set(change: Partial<Inbox>) {
 }
 
 function put(q: Question) {
-  questions.delete(q.id); // the newest is last
+  questions.delete(q.id); // re-inserted below, so that the newest is last
   questions.set(q.id, q);
   set({});
 }
@@ -77,7 +77,7 @@ export function followInbox(): () => void {
           const known = questions.get(change.value.suspensionId);
           if (!known) return;
           put({ ...known, settled: change.value });
-          if (change.value.settlement === Settlement.UNSPECIFIED) void learn(change.value).catch(() => {}); // it stays settled, and who decided is not known
+          if (change.value.settlement === Settlement.UNSPECIFIED) void learn(change.value).catch(() => {}); // the question stays settled, but its decider stays unknown
           return;
         }
         case "caughtUp":

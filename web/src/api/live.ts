@@ -1,16 +1,16 @@
-/** Live data in a tab. */
+/** Live data of a tab, from the streams that the worker reads. */
 import { useEffect, useRef, useState } from "react";
 import type { WatchInboxResponse } from "../../gen/toold/v1/call_service_pb.ts";
 import type { Frame } from "../../gen/toold/v1/event_pb.ts";
 import { decodeFrame, decodeInbox, encodeWatch, serve, type ToTab, type ToWorker, type WatchInit } from "./streams.ts";
 
-/** Whether what is shown is live. */
+/** Says whether the shown data is live. */
 export type Live =
   | { state: "connecting" }
   | { state: "live" }
-  /** `since` is when the connection was lost, `again` when it is tried again; milliseconds since 1970. */
+  /** `since` is the time when the connection was lost, `again` the time of the next try. Both are milliseconds since 1970. */
   | { state: "lost"; since: number; again: number }
-  /** The stream is over: the call has ended, or `message` says why the daemon refuses it. */
+  /** The stream has ended. Either the call has ended, or `message` says why the daemon refuses the stream. */
   | { state: "ended"; message: string; code: number };
 
 interface Handlers {
@@ -23,7 +23,7 @@ let port: MessagePort | undefined;
 const watches = new Map<number, Handlers & { since: number }>();
 let last = 0;
 
-/** Connects the page to the worker of a person, before it watches anything. Tabs of different people never share a worker. */
+/** Connects the page to the worker of a person. Call it before any watch. Tabs of different people never share a worker. */
 export function connect(who: string) {
   if (port) return;
   if (typeof SharedWorker === "undefined") {
@@ -55,14 +55,14 @@ function receive({ data }: MessageEvent<ToTab>) {
 const send = (m: ToWorker) => port?.postMessage(m);
 const tab = crypto.randomUUID();
 addEventListener("online", () => send({ online: true }));
-// A page that the browser closes or keeps for "back" watches nothing.
+// A page that the browser closes, or keeps for "back", must not watch anything.
 addEventListener("pagehide", () => watches.forEach((_, id) => send({ id, close: true })));
 addEventListener("pageshow", (e) => e.persisted && location.reload());
 
-/** Tries lost connections at once. */
+/** Tries to restore all lost connections at once. */
 export const tryNow = () => send({ online: true });
 
-/** Watches until the returned function is called. A shared watch is the same stream for all tabs, so it begins with the next frame, not with the first. */
+/** Watches until the returned function is called. All tabs share the stream of a shared watch, so the watch begins with the next frame, not with the first. */
 export const watch = (init: WatchInit, shared: boolean, handlers: Handlers) => open((id) => ({ id, open: encodeWatch(init), shared }), handlers);
 
 /** Watches the inbox until the returned function is called. All tabs share the stream; each gets all questions first. */
@@ -79,8 +79,8 @@ function open(request: (id: number) => ToWorker, handlers: Handlers): () => void
 }
 
 /**
- * Watches while the component is mounted; `init` undefined watches nothing. A watch that is not shared is closed while the tab is hidden, and goes on
- * from its last cursor. After a watch that was shared was lost, read again what it changed.
+ * Watches while the component is mounted; `init` undefined watches nothing. A watch that is not shared is closed while the tab is hidden, and then
+ * resumes from its last cursor. A shared watch does not resume: after its connection was lost, read the data again.
  */
 export function useWatch(init: WatchInit | undefined, shared: boolean, onFrame: (f: Frame) => void): Live {
   const [live, setLive] = useState<Live>({ state: "connecting" });

@@ -1,4 +1,4 @@
-/** Who is signed in. */
+/** The session of the person who is signed in. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useQuery } from "@tanstack/react-query";
 import { createContext, useContext, useEffect, type ReactNode } from "react";
@@ -12,7 +12,7 @@ import { connect } from "./live.ts";
 export interface Session {
   me: WhoAmIResponse;
   info: GetInfoResponse;
-  /** Reports whether the viewer has one of the roles. The daemon decides; this only says what to offer. */
+  /** Reports whether the viewer has one of the roles. It only decides what the page offers: the daemon checks each request. */
   has: (...roles: Role[]) => boolean;
 }
 
@@ -24,11 +24,11 @@ export function useSession(): Session {
   return s;
 }
 
-/** Tabs tell each other that somebody signed in or out. The page that signs in sends to it, too. */
+/** Sends a message to all tabs when a person signs in or out. The page that signs in sends to it, too. */
 const tabs = new BroadcastChannel("toold");
 let subject: string | undefined;
 
-/** Reads who is signed in. A page is for one person: when it is another one, the page begins again, so that it has nothing of the first. */
+/** Reads who is signed in. When another person has signed in, the page is loaded again, so that it shows nothing of the first person. */
 async function readSession() {
   const me = await calls.whoAmI({}), info = await admin.getInfo({});
   const now = `${info.namespace} ${me.principal?.subject}`;

@@ -1,6 +1,6 @@
 /**
- * Streams of the daemon for all tabs of a browser, in a SharedWorker where there is one. A browser has six connections to a host without HTTP/2, so tabs
- * that want the same stream share it.
+ * Streams of the daemon for all tabs of a browser. They run in a SharedWorker if the browser has one. Without HTTP/2, a browser opens at most six
+ * connections to a host, so tabs that watch the same data share one stream.
  */
 import { create, fromBinary, toBinary, type MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
@@ -8,13 +8,13 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { CallService, WatchCallsRequestSchema, WatchInboxResponseSchema, type WatchInboxResponse } from "../../gen/toold/v1/call_service_pb.ts";
 import { FrameSchema, type Frame } from "../../gen/toold/v1/event_pb.ts";
 
-/** What a tab sends. `id` is the tab's name for its watch. */
+/** A message from a tab to the worker. `id` identifies a watch within the tab. */
 export type ToWorker = { id: number; open: Uint8Array; shared: boolean } | { id: number; inbox: true } | { id: number; close: true } | { online: true } | { tab: string };
 
-/** What a stream gives: a frame of calls, or a change of the inbox. */
+/** One part of a stream: a frame of calls, or a change of the inbox. */
 type Part = { frame: Uint8Array } | { inbox: Uint8Array };
 
-/** What a tab gets. `again` is when the worker tries again, in milliseconds since 1970. */
+/** A message from the worker to a tab. `again` is the time of the next try, in milliseconds since 1970. */
 export type ToTab = ({ id: number } & Part) | { id: number; live: true } | { id: number; lost: string; again: number } | { id: number; ended: string; code: number };
 
 interface Watcher {
@@ -22,7 +22,7 @@ interface Watcher {
   id: number;
 }
 
-/** One stream of the daemon and those who watch it. It connects again, from its last cursor, until nobody watches. */
+/** One stream of the daemon and its watchers. It reconnects from its last cursor until no tab watches it. */
 class Stream {
   readonly watchers: Watcher[] = [];
   private readonly stop = new AbortController();
@@ -52,7 +52,7 @@ class Stream {
     this.wake();
   }
 
-  /** Tries at once if the stream waits. */
+  /** Reconnects at once if the stream waits for its next try. */
   hurry() {
     this.wake();
   }
@@ -92,13 +92,13 @@ class Stream {
   }
 }
 
-/** Where a stream comes from. */
+/** Reads the data of a stream from the daemon. */
 interface Source {
-  /** Reads one connection. The next one goes on where it ended. */
+  /** Reads one connection. The next call of read continues after its last part. */
   read(signal: AbortSignal): AsyncIterable<Part>;
-  /** What a tab needs that joins later. */
+  /** Returns the parts that a tab needs when it joins later. */
   known(): Part[];
-  /** Whether the stream is over when a connection ends without an error. */
+  /** True when a regular end of a connection also ends the stream. */
   ends: boolean;
 }
 
@@ -119,7 +119,7 @@ function ofCalls(open: Uint8Array): Source {
   };
 }
 
-/** The fields that the list of the inbox shows. The ticket reads the whole call. */
+/** The fields that the list of the inbox shows. The ticket reads the whole call instead. */
 const ofQuestion = [
   "call_id", "tool", "caller", "run.run_id", "run.on_behalf_of", "description.kind", "description.title", "assessment", "isolation.required", "isolation.network", "revision",
   ...["suspension_id", "action", "message", "response_schema", "digest", "expires_at", "created_at", "on_expiry", "approvers", "votes", "claim", "origin", "rule", "reason"].map((f) => `suspension.${f}`),
@@ -132,7 +132,7 @@ function ofInbox(): Source {
     ends: false,
     known: () => [...[...waiting.values()].map(({ inbox }) => ({ inbox })), ...(complete ? [{ inbox: complete }] : [])],
     async *read(signal) {
-      const found = new Set<string>(); // of this connection
+      const found = new Set<string>(); // the questions that this connection has returned
       for await (const response of client().watchInbox({ readMask: { paths: ofQuestion } }, { signal })) {
         const { change } = response, inbox = toBinary(WatchInboxResponseSchema, response);
         if (change.case === "waiting") {
@@ -144,11 +144,11 @@ function ofInbox(): Source {
         } else if (change.case === "caughtUp") {
           for (const [suspensionId, { callId }] of waiting) {
             if (found.has(suspensionId)) continue;
-            waiting.delete(suspensionId); // settled while there was no connection: nobody said how
+            waiting.delete(suspensionId); // settled while there was no connection, so it is not known how
             yield { inbox: toBinary(WatchInboxResponseSchema, create(WatchInboxResponseSchema, { change: { case: "settled", value: { callId, suspensionId } } })) };
           }
           complete = inbox;
-        } else continue; // a heartbeat, or the end: the stream connects again
+        } else continue; // a heartbeat, or the last message, after which the stream reconnects
         yield { inbox };
       }
     },
@@ -166,7 +166,7 @@ export function serve(port: MessagePort) {
   port.onmessage = ({ data }: MessageEvent<ToWorker>) => {
     if ("online" in data) return open.forEach((s) => s.hurry());
     if ("tab" in data) {
-      // The tab holds this lock until it is gone, however it ends.
+      // The tab holds this lock until the tab is closed or crashes.
       void navigator.locks.request(data.tab, () => open.forEach((s, id) => s.remove(port, id)));
       return;
     }

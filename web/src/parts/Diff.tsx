@@ -1,10 +1,10 @@
-/** The difference of two texts, side by side or in one column. Nothing in it is markup, and what cannot be seen is a chip. */
+/** Shows the difference of two texts, side by side or in one column. No text is read as markup, and invisible characters are shown as chips. */
 import { useState, type ReactNode } from "react";
 import { useKeys } from "../keys.ts";
 import { Icon } from "./Icon.tsx";
 import { visible } from "./Text.tsx";
 
-/** A line of one side or of both; the numbers count from 1. */
+/** A line that is on one side or on both. Line numbers count from 1. */
 interface Line {
   before?: string;
   after?: string;
@@ -12,14 +12,14 @@ interface Line {
   a: number;
 }
 
-/** A part of a comparison with a title, such as `parameters`. */
+/** A titled part of a comparison, such as `parameters`. */
 export interface Part {
   title: string;
   before: string;
   after: string;
 }
 
-/** Above this number of cells the table of the comparison would be too large, and all lines count as replaced. */
+/** Maximum number of cells of the comparison's table. For larger texts, all lines count as replaced. */
 const mostCells = 1 << 21;
 
 /** Compares two texts line by line. */
@@ -42,7 +42,7 @@ function changed(x: string[], y: string[], from: number, xEnd: number, yEnd: num
   const at = (i: number, j: number) => common?.[i * width + j] ?? 0;
   if (common) for (let i = n - 1; i >= 0; i--) for (let j = m - 1; j >= 0; j--) common[i * width + j] = x[from + i] === y[from + j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
   let i = 0, j = 0, start = out.length;
-  // Lines that were removed and lines that were added at the same place stand beside each other.
+  // Shows removed lines beside the lines that were added at the same place.
   const pair = (l: Line) => {
     const free = l.after === undefined ? undefined : out.slice(start).find((o) => o.after === undefined);
     if (free) [free.after, free.a] = [l.after!, l.a];
@@ -59,7 +59,7 @@ function changed(x: string[], y: string[], from: number, xEnd: number, yEnd: num
 
 const isSame = (l: Line) => l.before === l.after;
 
-/** Keeps changed lines and `context` lines around them; a number stands for that many lines that are left out. */
+/** Keeps the changed lines and `context` lines around them. A number replaces that many omitted lines. */
 function around(lines: Line[], context = 3): (Line | number)[] {
   const keep = lines.map(() => false);
   lines.forEach((l, i) => {
@@ -74,13 +74,13 @@ function around(lines: Line[], context = 3): (Line | number)[] {
   return out;
 }
 
-/** Marks what differs between two lines: everything between their common beginning and their common end. */
+/** Marks the different part of two lines: everything between their common beginning and their common end. */
 function marked(text: string, other: string | undefined, Mark: "ins" | "del"): ReactNode {
   if (other === undefined) return visible(text);
   let head = 0, tail = 0;
   while (head < text.length && head < other.length && text[head] === other[head]) head++;
   while (tail < text.length - head && tail < other.length - head && text[text.length - 1 - tail] === other[other.length - 1 - tail]) tail++;
-  // Half of a character must not stand alone.
+  // Do not split a surrogate pair.
   if (head > 0 && /[\ud800-\udbff]/.test(text[head - 1]!)) head--;
   if (tail > 0 && /[\udc00-\udfff]/.test(text[text.length - tail]!)) tail--;
   const end = text.length - tail;
@@ -95,7 +95,7 @@ function marked(text: string, other: string | undefined, Mark: "ins" | "del"): R
 
 const mostRows = 1000;
 
-/** Shows the parts that differ. `name` is what was compared. */
+/** Shows the parts that differ. `name` says which thing is compared. */
 export function Diff({ name, note, parts }: { name: string; note?: string; parts: Part[] }) {
   const [uni, setUni] = useState(false);
   const [rows, setRows] = useState(mostRows);

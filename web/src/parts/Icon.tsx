@@ -1,4 +1,4 @@
-/** Icons: 16 by 16, drawn with the colour of the text. */
+/** Icons of 16 by 16 pixels in the colour of the text. */
 const shapes = {
   again: (
     <>
@@ -272,7 +272,7 @@ const shapes = {
 
 export type IconName = keyof typeof shapes;
 
-/** An icon beside a word that says the same; without a word, give `label`. */
+/** Shows an icon. Give `label` unless a word beside the icon has the same meaning. */
 export function Icon({ name, small, className = "", label }: { name: IconName; small?: boolean; className?: string; label?: string }) {
   return (
     <svg className={`i ${small ? "s " : ""}${className}`} viewBox="0 0 16 16" role={label ? "img" : undefined} aria-label={label} aria-hidden={label ? undefined : true}>

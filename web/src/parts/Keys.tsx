@@ -1,4 +1,4 @@
-/** The page of keys. */
+/** The dialog that lists the keys. */
 import { useEffect, useRef } from "react";
 import { places } from "../routes.tsx";
 

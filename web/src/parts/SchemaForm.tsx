@@ -1,4 +1,4 @@
-/** A form made from a JSON Schema. Values are JSON text, so that numbers stay exact. What the form cannot show is edited as JSON. */
+/** A form made from a JSON Schema. Values are JSON text, so that numbers stay exact. Values that the form does not support are edited as JSON. */
 import { useId, type ReactNode } from "react";
 import { isJSON, membersOf, objectOf } from "./json.ts";
 import { oneLine, Text } from "./Text.tsx";
@@ -29,7 +29,7 @@ export interface Schema {
   $ref?: string;
 }
 
-/** Fields above this number are edited as JSON. */
+/** Maximum number of fields. Larger objects are edited as JSON. */
 export const mostFields = 200;
 
 export interface Field {
@@ -56,7 +56,7 @@ function resolve(root: Schema, s: Schema, depth = 0): Schema {
   return typeof at === "object" && at ? { ...resolve(root, at as Schema, depth + 1), ...(s.description ? { description: s.description } : {}) } : s;
 }
 
-/** Returns the fields of a schema, required ones first; undefined when no form shows it. */
+/** Returns the fields of a schema, required ones first. It returns undefined when the form does not support the schema. */
 export function fieldsOf(schema: Schema | undefined): Field[] | undefined {
   if (!schema || typeof schema.properties !== "object" || schema.anyOf || schema.oneOf) return undefined;
   const all = Object.entries(schema.properties);
@@ -66,7 +66,7 @@ export function fieldsOf(schema: Schema | undefined): Field[] | undefined {
   return [...fields.filter((f) => f.required), ...fields.filter((f) => !f.required)];
 }
 
-/** Returns the type of a value, without null; `any` when it may have several. */
+/** Returns the type of a value, ignoring null. It returns `any` when a value may have several types. */
 export function typeOf(s: Schema): string {
   const types = (Array.isArray(s.type) ? s.type : [s.type]).filter((t): t is string => typeof t === "string" && t !== "null");
   return types.length === 1 ? types[0]! : "any";
@@ -74,7 +74,7 @@ export function typeOf(s: Schema): string {
 
 const words: Record<string, string> = { string: "text", integer: "whole number", number: "number", boolean: "yes or no", array: "list", object: "object", any: "any value" };
 
-/** The type in words, such as `list of text`. */
+/** Returns the type in words, such as `list of text`. */
 export function typeWord(s: Schema): string {
   const type = typeOf(s);
   if (Array.isArray(s.enum)) return "choice";
@@ -82,7 +82,7 @@ export function typeWord(s: Schema): string {
   return words[type] ?? oneLine(type, 40);
 }
 
-/** Returns what a value must fulfil, in words. */
+/** Returns the limits of a value in words. */
 export function limitsOf(s: Schema): string[] {
   const out: string[] = [];
   const range = (least: number | undefined, most: number | undefined, what: string) => {
@@ -105,13 +105,13 @@ interface FormProps {
   /** JSON text of the object. */
   value: string;
   onChange: (value: string) => void;
-  /** What is wrong, by the name of a field. */
+  /** Error messages by the name of the field. */
   errors?: Map<string, string>;
-  /** JSON text to compare with: fields that differ are marked. */
+  /** JSON text of the original value. Fields that differ from it are marked. */
   original?: string;
 }
 
-/** Shows a form when the schema has one and the value is an object, else the text. */
+/** Shows a form if the schema has one and the value is an object. Otherwise it shows a field for JSON text. */
 export function SchemaForm({ schema, value, onChange, errors, original }: FormProps) {
   const fields = fieldsOf(schema), members = membersOf(value), before = original === undefined ? undefined : membersOf(original);
   if (!fields || !members) return <JSONText label="JSON" value={value} onChange={onChange} error={errors?.get("")} />;
@@ -157,7 +157,7 @@ interface InputProps {
   changed: boolean;
 }
 
-/** Decodes a JSON string; undefined for anything else. */
+/** Decodes a JSON string. It returns undefined for any other JSON. */
 function stringOf(text: string | undefined): string | undefined {
   if (text?.[0] !== '"') return undefined;
   try {
@@ -193,7 +193,7 @@ function Control({ schema: s, text, set, required, props }: ControlProps): React
   if (type === "boolean") return <Choice choices={["true", "false"]} names={{ true: "yes", false: "no" }} hint={hint === "true" ? "yes" : hint === "false" ? "no" : ""} {...{ text, set, required, props }} />;
   const value = stringOf(text);
   if (type === "string" && (text === undefined || value !== undefined)) {
-    // An empty text that is not required is not sent; one that is required is sent as it is.
+    // An empty text is sent only when the field is required.
     const put = (v: string) => set(v === "" && !required ? undefined : JSON.stringify(v));
     if (typeof s.maxLength === "number" && s.maxLength <= 200 && !value?.includes("\n")) return <input {...props} value={value ?? ""} placeholder={hint} onChange={(e) => put(e.target.value)} />;
     return <textarea {...props} rows={Math.min(12, Math.max(1, (value ?? "").split("\n").length))} value={value ?? ""} placeholder={hint} onChange={(e) => put(e.target.value)} />;

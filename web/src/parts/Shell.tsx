@@ -1,4 +1,4 @@
-/** The frame of every page: navigation, keys, what screen readers hear. */
+/** The frame of every page: navigation, keys, and texts for screen readers. */
 import { useEffect, useState, useSyncExternalStore, type ReactNode } from "react";
 import { Link, useLocation } from "wouter";
 import { useCounts } from "../api/counts.ts";
@@ -15,12 +15,12 @@ import { Text } from "./Text.tsx";
 
 const roleName = (r: Role) => Role[r].toLowerCase();
 
-/** Numbers beside the places of the navigation, such as how many calls wait. Screens and the shell's own reads set them. */
+/** Numbers beside the entries of the navigation, such as the number of waiting calls. Screens and the shell itself set them. */
 const badges = new Map<string, { text: string; hot?: boolean }>();
 let version = 0;
 const changed = new Set<() => void>();
 
-/** Shows a number beside a place; an empty text removes it. `hot` asks for attention. */
+/** Shows a number beside an entry of the navigation; an empty text removes it. `hot` makes it stand out. */
 export function setBadge(place: string, text: string, hot = false) {
   if (badges.get(place)?.text === text && badges.get(place)?.hot === hot) return;
   if (text) badges.set(place, { text, hot });
@@ -29,7 +29,7 @@ export function setBadge(place: string, text: string, hot = false) {
   changed.forEach((c) => c());
 }
 
-/** Whether the page is live, for the foot of the navigation. */
+/** Says whether the page is live. The foot of the navigation shows it. */
 let live = true;
 export function setLive(now: boolean) {
   if (live === now) return;

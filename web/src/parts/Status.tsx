@@ -1,4 +1,4 @@
-/** The status of a call: shape, word and colour. */
+/** Shows the status of a call as shape, word and colour. */
 import { type Call, CallStatus, Executed } from "../../gen/toold/v1/call_pb.ts";
 import { ErrorCode } from "../../gen/toold/v1/result_pb.ts";
 import { Icon, type IconName } from "./Icon.tsx";
@@ -20,7 +20,7 @@ const byStatus: Record<CallStatus, Shown> = {
   [CallStatus.CANCELLED]: { tone: "none", icon: "cancel", word: "Cancelled" },
 };
 
-/** Returns how to show a call. A call in doubt and a denied one are failed calls with an own look. */
+/** Returns how to show a call. Calls in doubt and denied calls have FAILED as their status, but look different. */
 export function shown(call: Pick<Call, "status" | "executed" | "result">): Shown {
   const code = call.result?.error?.code;
   if (code === ErrorCode.IN_DOUBT || (call.status === CallStatus.FAILED && call.executed === Executed.UNKNOWN)) return { tone: "doubt", icon: "doubt", word: "In doubt" };

@@ -1,7 +1,10 @@
-/** Text of tools, models and people: never markup, bounded, and with characters that cannot be seen made visible. */
+/** Shows text of tools, models and people. The text is never markup, its length is limited, and invisible characters become visible. */
 import { useState, type ReactNode } from "react";
 
-/** Controls, format characters (bidirectional ones too), unpaired surrogates, what fonts leave out, and the blank Braille pattern, except tab and line feed. */
+/**
+ * Invisible characters: controls, format characters (also bidirectional ones), unpaired surrogates, characters that fonts omit, and the blank Braille
+ * pattern. Tab and line feed are not among them.
+ */
 const unseen = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu;
 const plain = (c: string) => c === "\n" || c === "\t";
 
@@ -13,17 +16,17 @@ const names: Record<string, string> = {
 
 const codePoint = (c: string) => "U+" + c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0");
 
-/** Returns how many characters of a text cannot be seen. */
+/** Returns the number of invisible characters in a text. */
 export function countUnseen(text: string): number {
   let count = 0;
   for (const [c] of text.matchAll(unseen)) if (!plain(c)) count++;
   return count;
 }
 
-/** Stands for a character that cannot be seen, or that looks like another one. */
+/** Shows a character that is invisible, or that looks like another one. */
 export const Chip = ({ c }: { c: string }) => <span className="cc" title={names[c] ?? "a character that cannot be seen"}>{codePoint(c)}</span>;
 
-/** Returns a text with each character that cannot be seen as a chip with its code point. */
+/** Returns a text in which a chip with the code point replaces each invisible character. */
 export function visible(text: string): ReactNode {
   const out: ReactNode[] = [];
   let from = 0;
@@ -38,13 +41,13 @@ export function visible(text: string): ReactNode {
   return out;
 }
 
-/** Returns a text in one line for places that take only strings, such as titles: a character that cannot be seen becomes its code point, such as <U+202E>. */
+/** Returns a text as one line, for places that accept only strings, such as titles. Each invisible character becomes its code point, such as <U+202E>. */
 export function oneLine(text: string, most = 200): string {
   const line = text.slice(0, most + 1).replace(unseen, (c) => (plain(c) ? " " : `<${codePoint(c)}>`));
   return text.length > most ? line.slice(0, most) + "…" : line;
 }
 
-/** Shows a text. Longer ones are cut at `most` characters; a button shows more of them. */
+/** Shows a text. It cuts a longer text after `most` characters, with a button that shows more. */
 export function Text({ children: text, most = 2000 }: { children: string; most?: number }) {
   const [shown, show] = useState(most);
   if (text.length <= shown) return <bdi className="text">{visible(text)}</bdi>;

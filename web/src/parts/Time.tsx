@@ -1,10 +1,10 @@
-/** Times: relative in the text, exact in the viewer's zone on hover. */
+/** Shows times: relative in the text, and exact in the viewer's time zone on hover. */
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { useEffect, useState, useSyncExternalStore } from "react";
 
 const second = 1000, minute = 60 * second, hour = 60 * minute, day = 24 * hour;
 
-/** Writes a span of time in at most two units: `12 s`, `1 h 42 min`, `29 d`. */
+/** Writes a duration in at most two units: `12 s`, `1 h 42 min`, `29 d`. */
 export function span(ms: number): string {
   const a = Math.abs(ms);
   const two = (big: number, bigName: string, small: number, smallName: string) => {
@@ -21,7 +21,7 @@ export function span(ms: number): string {
   return two(day, "d", hour, "h");
 }
 
-// To make a format takes far longer than to use it.
+// Created once, because creating a format takes far longer than using it.
 const zones = new Intl.DateTimeFormat("en", { timeZoneName: "short" });
 const clocks = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
@@ -35,7 +35,7 @@ export function exact(d: Date): string {
 /** The clock in the viewer's zone: `16:20:05`. */
 export const clock = (d: Date) => clocks.format(d);
 
-// One timer for all times on the page.
+// All times on the page share one timer.
 let now = Date.now();
 const watchers = new Set<() => void>();
 setInterval(() => {
@@ -48,12 +48,12 @@ function subscribe(changed: () => void) {
   return () => void watchers.delete(changed);
 }
 
-/** The time now, rounded down to `step` milliseconds, so that a component renders once for each step. */
+/** Returns the current time, rounded down to `step` milliseconds, so that a component renders once for each step. */
 export function useNow(step = minute): number {
   return useSyncExternalStore(subscribe, () => Math.floor(now / step) * step);
 }
 
-/** Shows how long ago a time was, or how long until it comes. */
+/** Shows how long ago a time was, or how far in the future it is. */
 export function Time({ at, className }: { at?: Timestamp; className?: string }) {
   const date = at && timestampDate(at);
   const near = date ? Math.abs(date.getTime() - Date.now()) < 2 * minute : false;
@@ -68,7 +68,7 @@ export function Time({ at, className }: { at?: Timestamp; className?: string }) 
   );
 }
 
-/** Returns true after `ms` milliseconds: a skeleton appears only when something takes longer. */
+/** Returns true after `ms` milliseconds. A skeleton uses it to appear only when loading takes longer. */
 export function useLater(ms = 300): boolean {
   const [late, set] = useState(false);
   useEffect(() => {

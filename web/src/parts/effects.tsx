@@ -16,10 +16,10 @@ const network: Mark = { tone: "wait", icon: "globe", word: "Network" };
 const changes: Mark = { tone: "", icon: "edit", word: "Changes" };
 const reads: Mark = { tone: "", icon: "eye", word: "Reads" };
 
-/** Reports whether a call runs without network: it does not run at all if its isolation cannot be applied. */
+/** Reports whether a call runs without network. If its isolation cannot be applied, the call does not run at all. */
 export const offline = (call: Call) => call.isolation?.required === IsolationLevel.FULL && call.isolation.network === NetworkMode.NONE;
 
-/** Returns what a call does at most, as far as it was assessed. */
+/** Returns the most severe effects that a call may have, as far as it was assessed. */
 export function effectsOf(call: Call): Mark[] {
   const a = call.assessment;
   const out = [a?.safety === Safety.DESTRUCTIVE ? destroys : a?.mutability === Mutability.READ_ONLY ? reads : changes];
@@ -29,13 +29,13 @@ export function effectsOf(call: Call): Mark[] {
 
 const ofPart: Partial<Record<Safety, Mark>> = { [Safety.READ_ONLY]: reads, [Safety.MUTATING]: changes, [Safety.NETWORK]: network, [Safety.DESTRUCTIVE]: destroys };
 
-/** Returns what a part of a command does. */
+/** Returns the effect of a part of a command. */
 export function effectOf(safety: Safety, unknown: boolean, call: Call): Mark | undefined {
   if (unknown) return { tone: "doubt", icon: "unknown", word: "Unknown" };
   return safety === Safety.NETWORK && offline(call) ? { tone: "", icon: "globe", word: "Needs network" } : ofPart[safety];
 }
 
-/** The frontend of a run does what these tools do: no other tool may have such a name. */
+/** Reports whether the frontend of the run executes the tool. No other tools may have names with this prefix. */
 export const isFrontend = (call: Call) => call.tool.startsWith("fe_");
 export const frontend: Mark = { tone: "line", icon: "window", word: "Frontend" };
 

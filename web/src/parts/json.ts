@@ -1,6 +1,4 @@
-/**
- * JSON as text. JSON.parse would change what a person must see exactly: it rounds numbers, drops repeated members, and decodes escapes.
- */
+/** JSON as text. It does not use JSON.parse, which would change what a person must see exactly: it rounds numbers, drops repeated members, and decodes escapes. */
 
 interface Token {
   kind: "{" | "}" | "[" | "]" | "," | ":" | "string" | "word";
@@ -17,7 +15,7 @@ function tokens(text: string): Token[] | undefined {
   return [...text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/gs)].map(([t]) => ({ kind: t[0] === '"' ? "string" : t.length === 1 && "{}[],:".includes(t) ? (t as Token["kind"]) : "word", text: t }));
 }
 
-/** Returns JSON text with each member on a line of its own and every value as it was written. Text that is not JSON is returned as it is. */
+/** Returns JSON text with each member on a separate line. Values stay as they were written. Text that is not JSON is returned unchanged. */
 export function indent(text: string): string {
   const all = tokens(text);
   if (!all) return text;
@@ -36,7 +34,10 @@ export function indent(text: string): string {
   return out;
 }
 
-/** Returns the members of an object with the text of their values, or undefined when the text is not an object. Of members with the same name the last one counts. */
+/**
+ * Returns the members of an object with the text of their values, or undefined when the text is not an object. When a name occurs several times, the
+ * last member counts.
+ */
 export function membersOf(text: string): Map<string, string> | undefined {
   const all = tokens(text);
   if (all?.[0]?.kind !== "{") return undefined;

@@ -1,11 +1,11 @@
-/** What a screen reader hears, and the toast that others see. The regions are in the shell. */
+/** Texts that screen readers read aloud, and the toast that other people see. The shell contains the regions for both. */
 
 let heard = "";
 let timer: ReturnType<typeof setTimeout> | undefined;
 
 const region = (id: string) => document.getElementById(id);
 
-/** Says something politely, at most every 5 seconds: of several texts the last one counts. */
+/** Passes a text to screen readers (polite), at most every 5 seconds. Of several texts in that time, the last one counts. */
 export function say(text: string) {
   heard = text;
   timer ??= setTimeout(() => {
@@ -15,7 +15,7 @@ export function say(text: string) {
   }, 5000);
 }
 
-/** Says something at once, such as a conflict. */
+/** Passes a text to screen readers at once (assertive), such as a conflict. */
 export function alertNow(text: string) {
   const r = region("say-now");
   if (r) r.textContent = text;

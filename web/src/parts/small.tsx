@@ -1,4 +1,4 @@
-/** Small parts: tags, notes, copy, and the states of a screen that has nothing to show yet. */
+/** Small parts: tags, notes, copy buttons, and the states of a screen that has no data yet. */
 import { useState, type ReactNode } from "react";
 import { ConnectError } from "@connectrpc/connect";
 import { toFailure } from "../api/errors.ts";
@@ -25,7 +25,7 @@ export function Note({ tone, icon = "info", children }: { tone?: "ok" | "fail" |
   );
 }
 
-/** A button that copies a text, which it does not show. */
+/** A button that copies a text. It does not show the text. */
 export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
   const [done, set] = useState(false);
   const copy = async () => {
@@ -40,7 +40,7 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
   );
 }
 
-/** Why there is nothing, and the next step. */
+/** Says why there is nothing to show, and what the next step is. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty pad stack tight">
@@ -50,7 +50,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
   );
 }
 
-/** An error: its code, what did not happen, and a way to try again. */
+/** Shows an error: its code, the action that failed, and a button to try again. */
 export function Failure({ error, what, again }: { error: unknown; what: string; again?: () => void }) {
   const { code, message } = error instanceof ConnectError ? toFailure(error) : { code: "ERROR", message: String(error) };
   return (
@@ -72,7 +72,7 @@ export function Failure({ error, what, again }: { error: unknown; what: string; 
   );
 }
 
-/** Grey bars of the height of what comes, after 300 ms. */
+/** Grey bars with the height of the coming rows. They appear after 300 ms. */
 export function Skeleton({ rows = 6 }: { rows?: number }) {
   const late = useLater();
   return (
@@ -87,7 +87,7 @@ export function Skeleton({ rows = 6 }: { rows?: number }) {
   );
 }
 
-/** A line below the bar of a page about the state of the whole page. */
+/** A line below the bar of a page. It shows the state of the whole page. */
 export function Banner({ tone, children, action, onAction }: { tone: "wait" | "fail" | "run"; children: ReactNode; action?: string; onAction?: () => void }) {
   return (
     <div className={`banner ${tone}`} role="status">

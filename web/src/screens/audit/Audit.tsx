@@ -1,4 +1,4 @@
-/** The audit: the chain of who did what, newest first, with its verification. */
+/** The audit chain: who did what, newest first, and its verification. */
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
@@ -116,7 +116,7 @@ function Chain({ search, filter, start }: { search: string; filter: Filter; star
     initialPageParam: begin,
     getNextPageParam: (last) => last.nextPosition || undefined,
     structuralSharing: false,
-    staleTime: Infinity, // Rows do not move under the pointer: what is new waits behind the bar.
+    staleTime: Infinity, // no automatic refresh: rows must not move under the pointer, so new records wait behind the bar
   });
   const pages = data?.pages;
   const rows = useMemo(() => (pages ?? []).flatMap((p) => p.records), [pages]);
@@ -160,7 +160,7 @@ function Chain({ search, filter, start }: { search: string; filter: Filter; star
   );
 }
 
-/** Looks for newer records every 10 seconds while the tab is visible. Returns how many there are, such as `3` or `200+`. */
+/** Looks for newer records every 10 seconds while the tab is visible. It returns their number, such as `3` or `200+`. */
 function useFresh(search: string, filter: Filter, newest: bigint, on: boolean): string {
   const { data } = useQuery({
     queryKey: ["audit-new", search, String(newest)],
@@ -177,7 +177,7 @@ function useFresh(search: string, filter: Filter, newest: bigint, on: boolean): 
 
 const narrow = matchMedia("(max-width: 64rem)");
 
-/** Reports whether rows wrap, so that they have different heights. Rows of one height need no measuring, which would be slow. */
+/** Reports whether rows wrap. Wrapped rows have different heights and must be measured. Rows of one height are not measured, because that would be slow. */
 function useWraps() {
   return useSyncExternalStore(
     (changed) => {
@@ -254,7 +254,7 @@ function Table({ rows, first, box, more, loading, load }: { rows: AuditRecord[];
   );
 }
 
-/** `first` is what the first record of the call says: its tool and its caller. */
+/** `first` contains the tool and the caller, which only the first record of the call names. */
 const One = memo(function One({ record, before, first }: { record: AuditRecord; before?: AuditRecord; first?: Said }) {
   const r = read(record);
   const tool = r.tool || first?.tool, caller = r.caller || first?.caller;

@@ -1,4 +1,7 @@
-/** Verifies the chain: its newest part when the page opens, all of it on request, and against checkpoints that were kept elsewhere. */
+/**
+ * Verifies the audit chain: its newest part when the page opens, and the whole chain on request. It can also compare the chain with checkpoints that are
+ * stored elsewhere.
+ */
 import { ConnectError } from "@connectrpc/connect";
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { useEffect, useId, useRef, useState } from "react";
@@ -19,14 +22,14 @@ interface Result {
   trimmed: boolean;
   findings: AuditFinding[];
   done: boolean;
-  /** Whether the beginning of the chain was verified too. */
+  /** True when the beginning of the chain was verified too. */
   whole: boolean;
   elsewhere: boolean;
   at: Date;
   error?: unknown;
 }
 
-/** Verifies part by part and reports the sum after each. */
+/** Verifies the chain part by part, and reports the total result after each part. */
 async function verify(whole: boolean, checkpoints: string, signal: AbortSignal, report: (r: Result) => void) {
   const r: Result = { records: 0, checkpoints: 0, trimmed: false, findings: [], done: false, whole, elsewhere: checkpoints !== "", at: new Date() };
   let request: Parameters<typeof admin.verifyAudit>[0] = { fromCheckpoint: !whole, checkpoints };

@@ -1,17 +1,17 @@
-/** Writes records as `toold audit export` does, so that `toold audit verify FILE` accepts them. */
+/** Writes records in the format of `toold audit export`, so that `toold audit verify FILE` accepts them. */
 import { timestampFromDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import type { AuditRecord } from "../../../gen/toold/v1/admin_service_pb.ts";
 import { admin } from "../../api/clients.ts";
 import { hex, type Filter } from "./record.ts";
 
-/** RFC 3339 with nanoseconds, which the link of a record covers. */
+/** Formats a time as RFC 3339 with nanoseconds. The link of a record covers exactly this text. */
 function nanos(t: Timestamp): string {
   return new Date(Number(t.seconds) * 1000).toISOString().replace(/\.\d+Z$/, `.${String(t.nanos).padStart(9, "0")}Z`);
 }
 
 function line(namespace: string, r: AuditRecord): string {
   const call = r.callId ? `"call_id":${JSON.stringify(r.callId)},` : "";
-  // The record is copied as it is: its bytes are what the link covers.
+  // The record is copied unchanged, because the link covers its bytes.
   return `{"namespace":${JSON.stringify(namespace)},"position":${r.position},"time":"${nanos(r.time!)}","key":${JSON.stringify(r.key)},${call}"link":"${hex(r.link)}","record":${new TextDecoder().decode(r.record)}}\n`;
 }
 

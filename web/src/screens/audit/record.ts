@@ -1,4 +1,4 @@
-/** What an audit record says. Its JSON is written by the daemon, but a forged record may contain anything. */
+/** Reads an audit record. The daemon writes its JSON, but a forged record may contain anything. */
 import type { AuditRecord } from "../../../gen/toold/v1/admin_service_pb.ts";
 
 export interface Said {
@@ -8,9 +8,9 @@ export interface Said {
   tool: string;
   /** Who did it. */
   by: string;
-  /** Who started the call; only its first record says it. */
+  /** Who started the call. Only the first record of a call contains this. */
   caller: string;
-  /** The call, or empty. */
+  /** Id of the call; may be empty. */
   call: string;
 }
 
@@ -22,7 +22,7 @@ const scopes: Record<string, string> = { run: "for the run", thread: "for the th
 
 const known = new WeakMap<AuditRecord, Said>();
 
-/** Reads a record, once. */
+/** Reads a record. The result is cached. */
 export function read(record: AuditRecord): Said {
   let said = known.get(record);
   if (!said) known.set(record, (said = readNow(record)));
@@ -70,7 +70,7 @@ function readNow(record: AuditRecord): Said {
 
 export const hex = (b: Uint8Array) => Array.from(b, (x) => x.toString(16).padStart(2, "0")).join("");
 
-/** Kinds of records, in the words of the search. */
+/** The kinds of records, as written in a search. */
 export const kinds = ["accepted", "attempt_started", "gate_decided", "suspended", "vote_recorded", "resumed", "cancel_requested", "finished", "operation"];
 
 export interface Filter {
@@ -79,13 +79,13 @@ export interface Filter {
   kinds: string[];
   storedAfter?: Date;
   storedBefore?: Date;
-  /** Why the search cannot be read. */
+  /** Says why the search is invalid; empty when it is valid. */
   wrong: string;
 }
 
 const units: Record<string, number> = { m: 60e3, h: 3600e3, d: 86400e3 };
 
-/** A time: `2h` or `7d` ago, or `2027-01-31`, or `2027-01-31T08:00`. */
+/** Reads a time: `2h` and `7d` mean that long ago; other forms are `2027-01-31` and `2027-01-31T08:00`. */
 function time(text: string): Date | undefined {
   const ago = /^(\d{1,6})([mhd])$/.exec(text);
   if (ago) return new Date(Date.now() - Number(ago[1]) * units[ago[2]!]!);
