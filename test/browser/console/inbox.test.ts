@@ -115,7 +115,7 @@ test("several alike are reviewed together, one decision each", async () => {
     await page.goto(page.url().replace(/\/inbox.*/, `/inbox/${calls[at]!.suspension!.suspensionId}`));
     await row(page, "deploy").first().waitFor();
   }
-  await page.getByRole("button", { name: "Review together" }).first().click();
+  await page.getByRole("button", { name: "Review 3 alike" }).click(); // the ticket leads there, as the list does
   await page.getByRole("heading", { name: "3 calls of deploy" }).waitFor();
   for (const target of many) await page.getByText(`"${target}"`).waitFor();
   await picture(page, "inbox-together");
@@ -233,6 +233,29 @@ test("the list survives kill -9 of the daemon", async () => {
   await eventually(async () => deployed.filter((d) => d === "before").length, 1);
   await ask("after");
   await page.getByRole("button", { name: "1 new" }).waitFor();
+  assert.deepEqual(errors, []);
+});
+
+test("a daemon that starts again between armed and sent gets no answer that was not armed again", async () => {
+  const call = await ask("armed");
+  const { page, errors } = await signIn(daemon, "person", `/inbox/${call.suspension!.suspensionId}`);
+  await page.getByText('"armed"').first().waitFor();
+  await page.keyboard.press("a");
+  await page.getByText("Run exactly this?").waitFor();
+  let sent = 0;
+  page.on("request", (r) => r.url().endsWith("/ResumeTool") && sent++);
+  const again = daemon.again();
+  await page.getByText("Run exactly this?").waitFor({ state: "hidden" });
+  await press(page, "y");
+  await again;
+  await page.locator(".banner", { hasText: "No connection to the daemon" }).waitFor({ state: "hidden" });
+  await ready();
+  await press(page, "y");
+  assert.equal(sent, 0);
+  await press(page, "a", "y");
+  await row(page, "you: yes").waitFor();
+  await eventually(async () => deployed.filter((d) => d === "armed").length, 1);
+  assert.equal(sent, 1);
   assert.deepEqual(errors, []);
 });
 

@@ -1,5 +1,6 @@
 /** The ticket: each kind of question is read and answered in the browser. Also hostile text, edits and conflicts. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { fromBinary } from "@bufbuild/protobuf";
@@ -397,6 +398,42 @@ test("40,000 arguments are shown, and the page stays usable", async () => {
   const ticket = await open(await asked("hostile", { list: Array.from({ length: 40_000 }, (_, i) => i) }));
   await ticket.getByText("39999]").waitFor();
   assert.ok((await page.locator("*").count()) < 5000);
+});
+
+test("a tool that changed since its ticket was read does not run by the old yes: the ticket leads to the new question", async () => {
+  const name = "moves", ran: string[] = [];
+  const accept = (...more: string[]) => spawnSync(process.env.TOOLD!, ["tools", "accept", name, ...more, "--address", daemon.tcp], { env: { ...process.env, TOOLD_TOKEN: tokens.operator }, encoding: "utf8" }).stderr;
+  const offer = async (about: string) => {
+    const worker = new Worker({ pool: "moves", address: daemon.tcp, token: tokens.worker });
+    worker.tool({ id: name, description: about, parameters: { type: "object" } }, () => (ran.push(about), "done"));
+    const ended = worker.run();
+    for (;;) {
+      // A definition that changed is held until an operator accepts it.
+      const digest = /--digest (\S+)/.exec(accept())?.[1];
+      if (digest) accept("--digest", digest);
+      const tool = (await daemon.app.tools.getTool({ tool: name }).catch(() => undefined))?.tool;
+      if (tool?.description === about) break;
+      await new Promise((r) => setTimeout(r, 20));
+    }
+    return async () => (worker.stop(), await ended);
+  };
+  const stop = await offer("before"), id = await asked(name, {});
+  const ticket = await open(id), { suspension } = await get(id);
+  await press("a");
+  await ticket.getByText("Run exactly this?").waitFor();
+  await stop();
+  const stopAfter = await offer("after");
+  await press("y");
+  await page.locator(".became", { hasText: "You approved it" }).getByRole("link", { name: "asks again" }).click();
+  await page.waitForURL((u) => !u.href.includes(suspension!.suspensionId));
+  const now = (await get(id)).suspension!;
+  assert.ok(page.url().includes(now.suspensionId) && now.digest !== suspension!.digest);
+  assert.deepEqual(ran, []);
+  await ticket.getByText(now.digest).waitFor();
+  await press("a", "y");
+  await ended(id);
+  assert.deepEqual(ran, ["after"]);
+  await stopAfter();
 });
 
 test("the page has reported no error", () => assert.deepEqual(errors, []));

@@ -118,7 +118,7 @@ function Became({ settled, mine, looked, approval, next }: { settled: SettledQue
   const { callId, suspensionId } = settled;
   const { data } = useQuery({
     queryKey: ["became", callId, suspensionId],
-    queryFn: async () => (await calls.getCall({ callId, readMask: { paths: ["status", "decisions"] } })).call!,
+    queryFn: async () => (await calls.getCall({ callId, readMask: { paths: ["status", "decisions", "suspension.suspension_id"] } })).call!,
     refetchInterval: (q) => (q.state.data && did[q.state.data.status] ? false : 2000),
   });
   const d = data?.decisions.find((x) => x.suspensionId === suspensionId) ?? settled.decision;
@@ -130,7 +130,7 @@ function Became({ settled, mine, looked, approval, next }: { settled: SettledQue
           <span className="grow">
             <b><Text most={120}>{text}</Text></b>
             {d?.time && <>, <Time at={d.time} /></>}. {!mine && looked && "Your answer was not sent. "}
-            The call <Link href={`/calls/${callId}`}>{(data && did[data.status]) ?? "goes on"}</Link>.
+            The call <Link href={data?.suspension ? `/inbox/${data.suspension.suspensionId}` : `/calls/${callId}`}>{(data && did[data.status]) ?? "goes on"}</Link>.
           </span>
           <button className="btn sm" onClick={next}>Next <kbd>j</kbd></button>
         </div>
