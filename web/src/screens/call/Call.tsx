@@ -1,4 +1,4 @@
-/** One call: what it does now, its output, what happened to it, and its facts. */
+/** The page of one call: its current state, its output, its events, and its facts. */
 import { useQuery } from "@tanstack/react-query";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useCallback, useEffect, useReducer, useRef, useState, type FormEvent } from "react";
@@ -61,7 +61,7 @@ function Page({ id }: { id: string }) {
   };
   const onLostTail = () => streams.current.forEach((s) => s.again());
   const { log, live, earlier, more } = useLog(id, call?.lastSequence, onOutput, onLostTail);
-  // Output of before the events that the page has.
+  // Reads the output that is older than the events on the page.
   useEffect(() => {
     if (name && !(call && filesOf(call).some((a) => a.name === name))) stream(name);
     for (const a of call ? filesOf(call) : []) if (["stdout", "stderr", "pty"].includes(a.name)) stream(a.name);
@@ -104,7 +104,10 @@ function Page({ id }: { id: string }) {
   );
 }
 
-/** The stream or artifact in the address. The router decodes some escapes, and a second decoding fails for a name such as `100%`. */
+/**
+ * Returns the name of the stream or artifact in the address. It does not use the router: the router decodes some escapes, and a second decoding fails
+ * for a name such as `100%`.
+ */
 function useOutputName(): string {
   useLocation();
   const part = /^\/calls\/[^/]*\/output\/(.+)$/.exec(location.pathname)?.[1] ?? "";
@@ -249,7 +252,7 @@ function Retry({ call, close }: { call: Record; close: () => void }) {
   const [, go] = useLocation();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const id = useRef(crypto.randomUUID()); // the same for a second try, so that nothing runs twice
+  const id = useRef(crypto.randomUUID()); // a second try uses the same id, so that nothing runs twice
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => button.current?.focus(), []);
   const send = async () => {
@@ -275,7 +278,7 @@ function Retry({ call, close }: { call: Record; close: () => void }) {
   );
 }
 
-/** What the call does now, or how it ended. */
+/** Shows what the call does now, or how it ended. */
 function Now({ call, events }: { call: Record; events: CallEvent[] }) {
   const progress = events.findLast((e) => e.event.case === "progress")?.event;
   if (terminal(call)) return <Result call={call} />;
@@ -375,7 +378,7 @@ function Result({ call }: { call: Record }) {
   );
 }
 
-/** Indents JSON without reading its numbers: `JSON.parse` would change large ones. */
+/** Indents JSON. It does not use `JSON.parse`, which would change large numbers. */
 function pretty(json: string): string {
   if (json.length > 200_000) return json;
   let out = "", depth = 0, inText = false;

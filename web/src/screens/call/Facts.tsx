@@ -1,4 +1,4 @@
-/** The facts of a call, beside what happened. */
+/** The facts of a call. The page shows them beside the events. */
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";

@@ -13,11 +13,11 @@ import { Failure, Note } from "../../parts/small.tsx";
 import { oneLine, Text, visible } from "../../parts/Text.tsx";
 import { type Line, Stream } from "./stream.ts";
 
-/** Images that a browser only draws. SVG is not one of them. */
+/** Image types that a browser only draws. SVG is not one of them, because it may contain scripts. */
 const images = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
-/** Reports whether an artifact is shown as text. HTML and Markdown are text, too. */
+/** Reports whether an artifact is shown as text. HTML and Markdown are shown as text, too. */
 const readable = (mimeType: string) => /^(|text\/.*|application\/(.*\+)?(json|xml|yaml|x-ndjson))(;.*)?$/.test(mimeType);
-/** Larger images are only saved. In bytes. */
+/** Maximum size of a shown image, in bytes. Larger images can only be saved. */
 const maxImage = 8 << 20;
 
 export function bytes(n: number): string {
@@ -27,7 +27,7 @@ export function bytes(n: number): string {
   return `${v < 10 ? v.toFixed(1) : Math.round(v)} ${unit}`;
 }
 
-/** The artifacts of a result, and those that its content refers to, whose size is not in the record: 0. */
+/** Returns the artifacts of a result, and the artifacts that its content refers to. The record does not contain the size of the latter; it is then 0. */
 export function filesOf(call: Call): { name: string; mimeType: string; size: number }[] {
   const listed = (call.result?.artifacts ?? []).map((a) => ({ name: a.name, mimeType: a.mimeType, size: Number(a.size) }));
   const more = (call.result?.content ?? []).filter((c) => c.artifact && !listed.some((a) => a.name === c.artifact)).map((c) => ({ name: c.artifact, mimeType: c.mimeType, size: 0 }));
@@ -37,7 +37,7 @@ export function filesOf(call: Call): { name: string; mimeType: string; size: num
 interface Props {
   call: Call;
   streams: Map<string, Stream>;
-  /** From the address; empty for the first stream. */
+  /** The name in the address. Empty means the first stream. */
   name: string;
   live: boolean;
 }
@@ -105,7 +105,7 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   const box = useRef<HTMLOListElement>(null);
   const jump = useRef(wanted);
   const first = stream.lines[0]?.no ?? 1;
-  const key = useCallback((i: number) => stream.lines[i]?.no ?? i, [stream, first]); // a line keeps its height when others come before it
+  const key = useCallback((i: number) => stream.lines[i]?.no ?? i, [stream, first]); // keyed by number, so that a line keeps its height when lines are added before it
   const rows = useVirtualizer({ count: stream.lines.length, getScrollElement: () => box.current, getItemKey: key, estimateSize: () => 19, overscan: 12 });
   useEffect(() => {
     if (wanted) void stream.toLine(wanted);
@@ -133,7 +133,7 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   const scroll = () => {
     const i = stream.lines.findIndex((l) => l.no === jump.current);
     if (i < 0 && (stream.loading || stream.lines.length === 0)) return;
-    rows.scrollToIndex(i < 0 ? stream.lines.length - 1 : i, { align: "center" }); // behind the end, the last line
+    rows.scrollToIndex(i < 0 ? stream.lines.length - 1 : i, { align: "center" }); // for a line after the end, the last line
     jump.current = 0;
   };
   useLayoutEffect(() => {
@@ -158,7 +158,7 @@ function Lines({ stream, live }: { stream: Stream; live: boolean }) {
   const onSearchKey = (e: KeyboardEvent<HTMLInputElement>) => {
     if (e.key === "Enter") go(e.shiftKey ? -1 : 1);
     if (e.key !== "Escape") return;
-    e.stopPropagation(); // it ends the search and does not leave the page
+    e.stopPropagation(); // the key ends the search, and must not also leave the page
     setPattern("");
     e.currentTarget.blur();
   };
@@ -234,11 +234,11 @@ function Pieces({ line, mark }: { line: Line; mark: string }) {
   );
 }
 
-/** A text with what the search found in it, at most 20 times. */
+/** Returns a text in which the matches of the search are marked, at most 20. */
 function marked(text: string, mark: string): ReactNode {
   if (!mark) return visible(text);
   const low = text.toLowerCase(), find = mark.toLowerCase();
-  if (low.length !== text.length) return visible(text); // a letter whose lower case is longer
+  if (low.length !== text.length) return visible(text); // the lower case of a letter is longer, so positions would differ
   const out: ReactNode[] = [];
   let from = 0;
   for (let i = low.indexOf(find); i >= 0 && out.length < 40; i = low.indexOf(find, from)) {
@@ -260,7 +260,7 @@ async function find(stream: Stream, pattern: string, signal: AbortSignal): Promi
   return found;
 }
 
-/** An image, from bytes that the page has read itself, with a type of the list. */
+/** Shows an image from bytes that the page has read itself. Its type is one of `images`. */
 function Picture({ call, name, mimeType, size }: { call: string; name: string; mimeType: string; size: number }) {
   const [shown, show] = useState(size > 0 && size <= 256 << 10);
   const { data, error, refetch } = useQuery({

@@ -1,4 +1,4 @@
-/** What happened to a call, in order: as steps, event by event, or as JSON. */
+/** The events of a call in order: as steps, event by event, or as JSON. */
 import { toJsonString } from "@bufbuild/protobuf";
 import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { useVirtualizer } from "@tanstack/react-virtual";
@@ -16,7 +16,7 @@ import type { Log } from "./log.ts";
 export const ms = (t?: Timestamp) => (t ? timestampMs(t) : 0);
 const number = (n: number | bigint) => n.toLocaleString("en");
 
-/** How many steps are shown; of more, the newest. */
+/** Maximum number of steps that are shown. When there are more, the newest are shown. */
 const mostSteps = 100;
 
 interface Step {
@@ -26,7 +26,7 @@ interface Step {
   tone?: string;
   text: ReactNode;
   seq?: bigint;
-  /** A line about missing events or a daemon that ended. */
+  /** True for a line about missing events or about the end of a daemon. */
   break?: boolean;
 }
 
@@ -44,7 +44,7 @@ export function Timeline({ call, log, earlier, more }: Props) {
   const linked = useHash(), newest = log.events.at(-1)?.sequence ?? 0n; // the record is not read again for each event
   const steps = view === "steps" ? stepsOf(call, log) : [];
   useEffect(() => {
-    if (linked && view === "steps" && log.caughtUp && !steps.some((s) => s.seq === linked)) setView("events"); // an event that is no step
+    if (linked && view === "steps" && log.caughtUp && !steps.some((s) => s.seq === linked)) setView("events"); // the linked event is not a step
   }, [linked, log.caughtUp]);
   const hidden = (log.events[0]?.sequence ?? 1n) > 1n && !log.gaps.has(log.events[0]!.sequence);
   return (
@@ -82,7 +82,7 @@ export function Timeline({ call, log, earlier, more }: Props) {
   );
 }
 
-/** The sequence after # in the address. */
+/** Returns the sequence after # in the address. */
 function useHash(): bigint | undefined {
   const read = () => (/^#[0-9]{1,15}$/.test(location.hash) ? BigInt(location.hash.slice(1)) : undefined);
   const [at, set] = useState(read);
@@ -116,7 +116,7 @@ function stepsOf(call: Call, log: Log): Step[] {
     gap(e.sequence);
     if (e.event.case === "output") return;
     const next = events[i + 1]?.event.case;
-    // Of progress that only output interrupts, the last one counts.
+    // When only output separates progress events, the last of these is shown.
     if (e.event.case === "progress" && (next === "progress" || (next === "output" && events[i + 2]?.event.case === "progress"))) return;
     if (e.event.case === "accepted") {
       steps.push(stepOf(e, call));
@@ -282,7 +282,7 @@ function Json({ call }: { call: Call }) {
   );
 }
 
-/** Where the time of a call went. */
+/** Shows how the time of a call was spent. */
 export function TimeBar({ call, log, now }: { call: Call; log: Log; now: number }) {
   const parts = spent(call, log, now);
   const all = parts.reduce((sum, p) => sum + p.ms, 0);
@@ -303,7 +303,7 @@ export function TimeBar({ call, log, now }: { call: Call; log: Log; now: number 
   );
 }
 
-/** Splits the time of a call at the points where what it did changed. */
+/** Splits the time of a call at the points at which its activity changed. */
 function spent(call: Call, log: Log, now: number): { kind: string; word: string; ms: number }[] {
   const end = call.endedAt ? ms(call.endedAt) : now;
   type Point = { at: number; kind: string; word: string };

@@ -1,12 +1,12 @@
-/** Colours of a program's output. Everything else that an escape sequence could do is not done: its characters stay in the text. */
+/** Reads the colours in a program's output. Other escape sequences have no effect: their characters stay in the text. */
 
-/** A piece of a line with one look. `style` is a list of class names, such as `a1 ab`. */
+/** A part of a line with the same look. `style` is a list of class names, such as `a1 ab`. */
 export interface Piece {
   text: string;
   style: string;
 }
 
-/** The look that a line begins with: a colour from 1 to 6, bold, dim. */
+/** The look at the beginning of a line: a colour from 1 to 6, bold, dim. */
 interface Look {
   colour: number;
   bold: boolean;
@@ -16,7 +16,7 @@ interface Look {
 /** Select Graphic Rendition with at most 64 characters of parameters. */
 const sgr = /\x1b\[([0-9;:]{0,64})m/g;
 
-/** Reads lines in order. The look at the end of a line is the look at the beginning of the next one. */
+/** Reads lines in order. Each line begins with the look at the end of the previous line. */
 export class Ansi {
   private look: Look = { colour: 0, bold: false, dim: false };
 
@@ -26,7 +26,7 @@ export class Ansi {
     return a;
   }
 
-  /** Splits a line without its line feed. */
+  /** Splits a line into pieces. The line has no line feed. */
   read(line: string): Piece[] {
     const pieces: Piece[] = [];
     let from = 0;
@@ -53,7 +53,7 @@ export class Ansi {
       else if (c === 39) this.look.colour = 0;
       else if ((c >= 30 && c <= 37) || (c >= 90 && c <= 97)) this.paint(c % 10, c >= 90);
       else if (c === 38 || c === 48) {
-        // 38;5;N is a colour of 256, 38;2;R;G;B a colour of 2^24; 48 is the background, which is not shown.
+        // 38;5;N is one of 256 colours, 38;2;R;G;B one of 2^24 colours. 48 sets the background, which is not shown.
         const n = codes[i + 2] ?? 0;
         if (c === 38 && codes[i + 1] === 5 && n < 16) this.paint(n % 8, n >= 8);
         i += codes[i + 1] === 5 ? 2 : codes[i + 1] === 2 ? 4 : 0;
@@ -61,7 +61,7 @@ export class Ansi {
     }
   }
 
-  /** Black and white are the colour of the text; bright black is dim. */
+  /** Black and white become the colour of the text. Bright black becomes dim. */
   private paint(n: number, bright: boolean) {
     this.look.colour = n >= 1 && n <= 6 ? n : 0;
     if (n === 0 && bright) this.look.dim = true;

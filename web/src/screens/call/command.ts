@@ -1,21 +1,21 @@
-/** A call as a command to paste into a shell. Tool and arguments come from a model, so every byte of them is quoted. */
+/** Returns a call as a command that can be pasted into a shell. Tool and arguments come from a model, so every byte of them is quoted. */
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 
 export const forms = ["toold", "grpcurl", "curl"] as const;
 
-/** Writes everything but printable ASCII as an escape of JSON: a terminal that shows or pastes the text cannot be controlled by it. */
+/** Writes all characters except printable ASCII as JSON escapes. So the text cannot control a terminal that shows or pastes it. */
 const ascii = (json: string) => json.replace(/[^\x20-\x7e]/g, (c) => (/\s/.test(c) && c < "\x20" ? " " : "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0")));
 
 /** Quotes a text of printable ASCII for a POSIX shell. */
 const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-/** Returns a command that makes the same call under a new id, or why there is none. */
+/** Returns a command that makes the same call under a new id. If that is not possible, it returns the reason. */
 export function command(call: Call, form: (typeof forms)[number], origin: string): { text: string } | { none: string } {
-  // Only these names are tools. Another one, such as `--config`, could be an option of a program.
+  // Only such a name can be a tool. Another name, such as `--config`, could be an option of a program.
   if (!/^[a-zA-Z_][a-zA-Z0-9_-]{0,63}$/.test(call.tool)) return { none: "The name of the tool is not one that a tool can have." };
   const args = call.requestedArguments || call.effectiveArguments || "{}";
   if (call.leftOut.some((f) => f.endsWith("_arguments"))) return { none: "The arguments are too large for a command." };
-  // Between the tokens of JSON only white space is not printable; inside strings an escape means the same character.
+  // In JSON, the only unprintable characters between tokens are white space. Inside strings, an escape means the same as the character.
   const json = ascii(args);
   if (form === "toold") return { text: `toold call ${call.tool} --json ${quote(json)}` };
   const request = ascii(JSON.stringify({ spec: { tool: call.tool, arguments: json } }));

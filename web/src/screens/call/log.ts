@@ -1,4 +1,4 @@
-/** The log of one call: its newest events, live, and the gaps in it. */
+/** The log of one call: its newest events, updated live, and the gaps between them. */
 import { useEffect, useReducer, useRef, useState } from "react";
 import { useQueryClient } from "@tanstack/react-query";
 import type { CallEvent, Frame, Gap } from "../../../gen/toold/v1/event_pb.ts";
@@ -6,25 +6,25 @@ import { GapReason } from "../../../gen/toold/v1/event_pb.ts";
 import { calls } from "../../api/clients.ts";
 import { useWatch, type Live } from "../../api/live.ts";
 
-/** How many events are read first, and with each request for earlier ones. */
+/** Number of events in the first read, and in each read of earlier events. */
 const page = 500;
-/** How many events are kept; of more, the newest. */
+/** Maximum number of events that the page keeps. When there are more, it keeps the newest. */
 const most = 5000;
 
 export interface Log {
   /** In order of sequence. */
   events: CallEvent[];
-  /** Where events are missing, by the sequence before which they are. */
+  /** Gaps, by the sequence of the event that follows the gap. */
   gaps: Map<bigint, Gap>;
-  /** All events that were stored when the watch began have been read. */
+  /** True once all events that were stored when the watch began have been read. */
   caughtUp: boolean;
 }
 
-/** These kinds do not change the record in a way that the page shows. */
+/** Kinds of events that change nothing in the record that the page shows. */
 const quiet = new Set(["output", "progress", "activitySnapshot", "activityDelta", "documentChanged", "stateConflict"]);
 
 /**
- * Watches a call whose newest event had the sequence `last` when its record was read. `onOutput` gets events with new output; `onLostTail` is called
+ * Watches a call. `last` is the sequence of its newest event when its record was read. `onOutput` gets events with new output. `onLostTail` is called
  * when a crash lost the last events, and perhaps the output in them.
  */
 export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallEvent) => void, onLostTail: () => void) {
@@ -37,7 +37,7 @@ export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallE
     if (last !== undefined && first === undefined) setFirst(last > BigInt(page) ? last - BigInt(page) : 0n);
   }, [last, first]);
 
-  // Many frames come at once after a reconnect: the page is drawn, and the record read again, once for all of them.
+  // After a reconnect, many frames come at once. The page is rendered, and the record is read again, once for all of them.
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   const stale = useRef(false);
   const later = (recordChanged: boolean) => {
@@ -56,7 +56,7 @@ export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallE
     if (f.control.case === "gap") {
       const g = f.control.value;
       l.gaps.set(g.firstKept, g);
-      // After a lost tail the same numbers name other events.
+      // After a lost tail, the same sequences belong to other events.
       if (g.reason === GapReason.LOST_TAIL) {
         l.events = l.events.filter((e) => e.sequence < g.firstKept);
         onLostTail();

@@ -1,33 +1,36 @@
-/** The lines of an output stream or a text artifact that the page has: a window of them, which follows the end or was searched for. */
+/**
+ * The part of an output stream or a text artifact that the page has in memory, called the window. The window follows the end of the stream, or contains
+ * a line that was searched for.
+ */
 import { calls } from "../../api/clients.ts";
 import { hasReason } from "../../api/errors.ts";
 import { Ansi, type Piece } from "./ansi.ts";
 
 export interface Line {
-  /** Counted from 1. Below 1 when it is not known, in a stream with a line that is larger than what one page reads. No two lines of a window have the same. */
+  /** Line number, counted from 1. It is below 1 when the real number is not known, because a line is larger than one response. Numbers are unique within a window. */
   no: number;
   pieces: Piece[];
-  /** Characters that are not shown. */
+  /** Number of characters that are not shown. */
   rest: number;
 }
 
-/** Lines of one request, characters of a line that are shown, and lines and bytes that the page keeps. */
+/** Lines of one request; shown characters of a line; maximum lines that the page keeps; bytes of one request. */
 const page = 500, wide = 4000, most = 10_000, tail = 512 << 10;
-/** What stands for the number of the first line when it is not known. */
+/** Replaces the number of the first line when that is not known. */
 const unknown = -1e9;
 
 export class Stream {
   lines: Line[] = [];
-  /** Why nothing could be read; "" if it could. */
+  /** Why the last read failed; "" if it did not. */
   error: unknown = "";
-  /** The window has the end of what is stored. */
+  /** True when the window contains the end of the stored stream. */
   atEnd = false;
   loading = false;
-  /** In bytes, of the whole stream. */
+  /** Size of the whole stream in bytes. */
   size = 0;
   version = 0;
 
-  private end = 0; // the offset behind the last byte of the window
+  private end = 0; // the offset after the last byte of the window
   private open = new Uint8Array(); // the bytes of the last line, which has no line end yet
   private ansi = new Ansi();
   private readonly changed = new Set<() => void>();
@@ -54,16 +57,16 @@ export class Stream {
   private async readEnd() {
     const read = await this.readLines(-page);
     if (read.nextOffset >= read.totalSize) return this.fill(read.data, Number(read.firstLine), read);
-    // The last lines are larger than one response: only their last bytes are read, and how many lines are before them is not known.
+    // The last lines are larger than one response. So only their last bytes are read, and it is not known how many lines come before them.
     const offset = read.totalSize > tail ? Number(read.totalSize) - tail : 0;
     this.fill((await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(offset), limit: BigInt(tail) })).data, offset ? unknown : 1, { nextOffset: read.totalSize, totalSize: read.totalSize });
   }
 
-  /** Reads the lines around a line, or the last ones if there is no such line. */
+  /** Reads the lines around a line. If the line does not exist, it reads the last lines. */
   toLine = (line: number) =>
     this.load(async () => {
       let first = Math.max(1, line - page / 2), read = await this.readLines(first);
-      // Long lines before it may fill the response.
+      // Long lines before the wanted line filled the response, so it is read again from the wanted line on.
       if (first + Number(read.lineCount) - 1 <= line && read.nextOffset < read.totalSize) read = await this.readLines((first = line));
       await (read.lineCount > 0n ? this.fill(read.data, first, read) : this.readEnd());
     }, true);
@@ -78,7 +81,7 @@ export class Stream {
       const first = Math.max(1, top - page);
       const read = await this.readLines(first, top - first);
       const { lines } = split(read.data);
-      if (lines.length < top - first) return this.fill(read.data, first, read); // the lines are too large to come together with the window
+      if (lines.length < top - first) return this.fill(read.data, first, read); // the lines before are too large to be added to the window, so they replace it
       const added = lines.map((l, i) => toLine(l, first + i, new Ansi()));
       this.lines = [...added, ...this.lines];
       if (this.lines.length > most) {
@@ -87,22 +90,22 @@ export class Stream {
       }
     });
 
-  /** Reads the lines behind the window. */
+  /** Reads the lines after the window. */
   after = () =>
     this.load(async () => {
       const read = await calls.readArtifact({ callId: this.call, name: this.name, offset: BigInt(this.end), limit: BigInt(tail / 2) });
       this.add(read.data);
       this.atEnd = read.nextOffset >= read.totalSize;
-      this.size = Math.max(this.size, Number(read.totalSize)); // an event may have come since
+      this.size = Math.max(this.size, Number(read.totalSize)); // an event with more output may have arrived since the request
     });
 
-  /** Reads what is stored again, after a read failed or a crash lost the end of the stream. A window in the middle stays. */
+  /** Reads the end of the stream again, after a read failed or a crash lost the end. A window that does not contain the end stays unchanged. */
   again() {
     this.size = 0;
     if (this.atEnd || this.lines.length === 0) void this.toEnd();
   }
 
-  /** Takes output of an event. What the window has already is skipped; what it lacks is read. */
+  /** Adds the output of an event. Bytes that the window already has are skipped. Missing bytes are read. */
   take(offset: number, data: Uint8Array, length: number) {
     this.size = Math.max(this.size, offset + length);
     if (!this.atEnd || this.loading || offset + length <= this.end) return this.tell();
@@ -111,9 +114,9 @@ export class Stream {
     this.tell();
   }
 
-  private waiting?: () => Promise<void>; // what is read next
+  private waiting?: () => Promise<void>; // the next read
 
-  /** Reads one thing at a time. What was asked for meanwhile is read after it if `later`, and the newest of it counts; else it is not read. */
+  /** Makes one read at a time. During a read, another read with `later` waits, and only the newest one is kept. A read without `later` is dropped. */
   private async load(read: () => Promise<void>, later = false) {
     if (this.loading) return void (later && (this.waiting = read));
     this.loading = true;
@@ -124,7 +127,7 @@ export class Stream {
       try {
         await next();
       } catch (e) {
-        // A stream without output so far is read from its first byte on.
+        // The stream has no output yet. Its output will be read from the first byte.
         if (hasReason(e, "ARTIFACT_NOT_FOUND")) this.fill(new Uint8Array(), 1, { nextOffset: 0n, totalSize: 0n });
         else this.error = e;
       }
@@ -147,9 +150,9 @@ export class Stream {
     this.atEnd = read.nextOffset >= read.totalSize;
   }
 
-  private next = 1; // the number of the line that begins at the end of the window
-  private partial = false; // the last line of the window is `open`
-  private hidden = 0; // bytes of the open line that are not kept
+  private next = 1; // the number of the line that begins after the window
+  private partial = false; // `open` is the last line of the window
+  private hidden = 0; // number of bytes of the open line that are not kept
 
   private add(data: Uint8Array) {
     this.end += data.length;
@@ -176,7 +179,7 @@ function toLine(bytes: Uint8Array, no: number, ansi: Ansi, hidden = 0): Line {
   return { no, pieces: ansi.read(cut), rest: text.length - cut.length + Math.max(0, bytes.length - 4 * wide) + hidden };
 }
 
-/** Splits bytes, which continue those of `open`, into whole lines and the rest. */
+/** Splits bytes, which continue the bytes of `open`, into whole lines and the rest. */
 function split(data: Uint8Array, open: Uint8Array = new Uint8Array()): { lines: Uint8Array[]; rest: Uint8Array } {
   const all = new Uint8Array(open.length + data.length);
   all.set(open);

@@ -51,7 +51,7 @@ export default function Calls() {
   );
 }
 
-/** The list of a filter. It is read again when the filter changes. */
+/** Returns the list of a filter. When the filter changes, the list is read again. */
 function useList(search: string, filter: Filter): CallList {
   const list = useMemo(() => new CallList(request(filter, Date.now())), [search]);
   useEffect(() => list.open(), [list]);
@@ -59,7 +59,7 @@ function useList(search: string, filter: Filter): CallList {
   return list;
 }
 
-/** Keeps a list up to date: with the watch of the namespace, or every 2 s for those who may not watch it. */
+/** Keeps a list up to date with the watch of the namespace. For a viewer that may not watch the namespace, it reads the list every 2 s. */
 function useUpdates(list: CallList): { live: Live; polls: boolean } {
   const { has } = useSession();
   const watches = has(Role.VIEWER, Role.OPERATOR);
@@ -70,7 +70,7 @@ function useUpdates(list: CallList): { live: Live; polls: boolean } {
     const timer = setInterval(() => document.hidden || void list.refresh(), 2000);
     return () => clearInterval(timer);
   }, [list, polls]);
-  // A shared watch begins with the next frame, so what happened before it became live is read again.
+  // A shared watch begins with the next frame, so earlier changes are read.
   useEffect(() => {
     if (live.state === "live") void list.refresh();
   }, [list, live.state]);
@@ -130,7 +130,7 @@ function Search({ filter, set }: { filter: Filter; set: (f: Filter) => void }) {
   );
 }
 
-/** A value of the filter `status`, its name, its icon, and its number in the counts. */
+/** For each chip: a value of the filter `status`, its name, its icon, and the count that it shows. */
 const chips: [string, string, IconName, Exclude<keyof Counts, "atLeast">?][] = [
   ["running", "Running", "run", "running"],
   ["new", "New", "new", "new"],
@@ -144,13 +144,13 @@ const spans = ["15m", "1h", "24h", "7d", "30d", "all"];
 
 function Filters({ filter, set, list }: { filter: Filter; set: (f: Partial<Filter>) => void; list: CallList }) {
   const counts = useCounts();
-  // The counts are of the whole namespace, so beside another filter they would mislead.
+  // The counts are those of the whole namespace, so they would be misleading together with another filter.
   const whole = !narrowed({ ...filter, status: [] });
   const add = (key: string) => {
     const field = document.querySelector<HTMLInputElement>("#calls-search");
     if (!field) return;
     field.focus();
-    // React hears of the change as of typing.
+    // Unlike an assignment, this makes React handle the change like typed text.
     document.execCommand("insertText", false, (field.value && !field.value.endsWith(" ") ? " " : "") + key + ":");
   };
   const copy = () => void navigator.clipboard.writeText(location.href).then(() => toast("Link copied."));
@@ -189,20 +189,20 @@ function Filters({ filter, set, list }: { filter: Filter; set: (f: Partial<Filte
   );
 }
 
-/** The height of a row in pixels: the styles give it in rem. */
+/** The height of a row in pixels. The styles define it in rem. */
 const rowHeight = () => parseFloat(getComputedStyle(document.documentElement).fontSize) * (matchMedia("(max-width: 44rem)").matches ? 2.5 : 1.875);
 
-/** How many rows the page has above and below those that can be seen. */
+/** How many rows are rendered above and below the visible rows. */
 const beyond = 8;
 
-/** Returns the height of a row and which of `count` rows the page has now: from `first` to before `end`. */
+/** Returns the height of a row, and which of `count` rows to render: from `first` up to, but not including, `end`. */
 function useRows(body: RefObject<HTMLDivElement | null>, count: number) {
   const [at, set] = useState({ height: rowHeight(), top: 0, rows: 40 });
   useEffect(() => {
     const el = body.current!;
     const look = () => {
       const height = rowHeight();
-      // A list that is scrolled fast renders once for every four rows.
+      // Rounded to four rows, so that fast scrolling renders only once for every four rows.
       const top = Math.floor(el.scrollTop / height / 4) * 4, rows = Math.min(80, Math.ceil(el.clientHeight / height) + 4);
       set((old) => (old.height === height && old.top === top && old.rows === rows ? old : { height, top, rows }));
     };
@@ -247,7 +247,7 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
   const move = (by: number) => {
     if (shown.length === 0) return;
     const at = selected === undefined ? -1 : shown.indexOf(selected);
-    const el = body.current!, seen = el.clientHeight - 2 * height; // without the head of the table
+    const el = body.current!, seen = el.clientHeight - 2 * height; // without the header of the table
     const to = Math.max(0, Math.min(shown.length - 1, at < 0 ? Math.ceil(el.scrollTop / height) : at + by));
     select(shown[to]);
     if (to * height < el.scrollTop) el.scrollTop = to * height;
@@ -264,7 +264,7 @@ function Table({ list, filter, set }: { list: CallList; filter: Filter; set: (f:
     },
   });
 
-  // Rows need no link component each: one handler follows the links of the console.
+  // One handler follows the links of all rows, so that a row needs no link component.
   const follow = (e: MouseEvent) => {
     const href = e.target instanceof Element && e.target.closest("a")?.getAttribute("href");
     if (!href || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;

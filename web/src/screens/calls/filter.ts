@@ -1,4 +1,4 @@
-/** What the list of calls shows: the filter in the address, as words of the search field, and as a request. */
+/** The filter of the list of calls: in the address, as words of the search field, and as a request. */
 import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { CallStatus, Executed } from "../../../gen/toold/v1/call_pb.ts";
@@ -13,15 +13,15 @@ export const statuses: Record<string, CallStatus[]> = {
   succeeded: [CallStatus.SUCCEEDED],
   failed: [CallStatus.FAILED],
   cancelled: [CallStatus.CANCELLED],
-  doubt: [], // of any status: how far the tool got is not known
+  doubt: [], // no statuses, because a call in doubt may have any: it is not known how far the tool got
 };
 
-/** The keys of the search field; each may occur several times where a call can match one of several values. */
+/** The keys of the search field. A key may occur several times if a call can match one of several values. */
 const keys = ["tool", "run", "thread", "label", "who", "source", "error"] as const;
 type Key = (typeof keys)[number];
 const several: Key[] = ["tool", "label", "error"];
 
-/** A filter: one list of words for each key, the text, and a span of time such as `24h`, `all`, or a time. */
+/** A filter: a list of words for each key, a text, and a time. The time is a span such as `24h`, `all`, or a moment. */
 export interface Filter extends Record<Key, string[]> {
   status: string[];
   text: string;
@@ -29,7 +29,7 @@ export interface Filter extends Record<Key, string[]> {
   until: string;
 }
 
-/** Reads the filter of an address. Unknown parameters do not count. */
+/** Reads the filter in an address. It ignores unknown parameters. */
 export function read(search: string): Filter {
   const p = new URLSearchParams(search);
   const list = (name: string) => p.getAll(name).filter(Boolean);
@@ -58,7 +58,7 @@ const quote = (v: string) => (/[\s"]|^$/.test(v) ? `"${v.replaceAll('"', '\\"')}
 /** Returns the words of a filter for the search field. */
 export const words = (f: Filter) => [...keys.flatMap((k) => f[k].map((v) => `${k}:${quote(v)}`)), f.text].filter(Boolean).join(" ");
 
-/** Reads what somebody typed into the search field. It throws an error that says what is wrong. */
+/** Reads the text in the search field. It throws an error that says what is wrong. */
 export function parse(typed: string, f: Filter): Filter {
   const next: Filter = { ...f, text: "", ...(Object.fromEntries(keys.map((k) => [k, []])) as unknown as Record<Key, string[]>) };
   const text: string[] = [];
@@ -88,7 +88,7 @@ const errorCode = (name: string) => (errors.includes(name.toLowerCase()) ? Error
 
 const units: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Returns a time in milliseconds: `all` and texts that are neither a span nor a time have none. */
+/** Returns a time in milliseconds since 1970. It returns undefined for `all`, and for a text that is neither a span nor a time. */
 export function moment(text: string, now: number): number | undefined {
   const span = /^(\d{1,6})([mhd])$/.exec(text);
   if (span) return now - Number(span[1]) * units[span[2]!]!;
@@ -96,17 +96,17 @@ export function moment(text: string, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : at;
 }
 
-/** Writes a span for people: `24h` is "last 24 h". */
+/** Writes a span for people: `24h` becomes "last 24 h". */
 export function spanName(text: string): string {
   const span = /^(\d+)([mhd])$/.exec(text);
   if (span) return `last ${span[1]} ${span[2] === "m" ? "min" : span[2]}`;
   return text === "all" || moment(text, 0) === undefined ? "all times" : `since ${text}`;
 }
 
-/** Reports whether anything but the time is filtered. */
+/** Reports whether the filter limits anything other than the time. */
 export const narrowed = (f: Filter) => f.text !== "" || f.status.length > 0 || keys.some((k) => f[k].length > 0);
 
-/** Returns the request of a filter. A span counts back from `now`, so all pages of a list have the same beginning. */
+/** Returns the request of a filter. A span is counted back from `now`, so that all pages of a list begin at the same time. */
 export function request(f: Filter, now: number): ListCallsRequest {
   const at = (text: string) => {
     const ms = moment(text, now);

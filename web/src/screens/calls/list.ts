@@ -1,4 +1,4 @@
-/** The list of calls: the daemon's pages, kept up to date, and what of it is shown. */
+/** The list of calls: pages of the daemon that are kept up to date, and the calls that are shown. */
 import { create } from "@bufbuild/protobuf";
 import { FieldMaskSchema } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -8,32 +8,32 @@ import { calls } from "../../api/clients.ts";
 import { after, paths, rowOf, type Row } from "./row.ts";
 
 const pageSize = 100;
-/** How many pages a refresh reads to reach the calls that it knows. */
+/** Maximum number of pages that a refresh reads until it reaches known calls. */
 const most = 5;
-/** How many empty pages a search reads before it asks. Each stands for about 2,000 calls that did not match. */
+/** Maximum number of empty pages that a search reads before it asks the viewer. Each empty page means about 2,000 calls that did not match. */
 const mostEmpty = 20;
 
-/** Events after which another call may match the filter. */
+/** Kinds of events after which another call may match the filter. */
 const telling = new Set<CallEvent["event"]["case"]>(["accepted", "suspended", "resumed", "statusChanged", "finished"]);
 
 export class CallList {
   private rows = new Map<string, Row>();
-  /** Ids in the order of the daemon, and those that are shown. New ones wait in `order` until they may be shown. */
+  /** `order` contains all ids in the order of the daemon, `shown` those that are shown. New ids wait in `order` until they may be shown. */
   private order: string[] = [];
   private known = new Set<string>();
   shown: readonly string[] = [];
-  /** What the rows were when the view was paused. */
+  /** The rows at the time when the view was paused. */
   private frozen?: Map<string, Row>;
   private following = true;
   private token = "";
-  /** The calls in between are not known, so `shown` cannot be continued. */
+  /** True when there may be unknown calls between `order` and `shown`, so that `shown` must be replaced. */
   private replaced = false;
   state: "loading" | "ready" | "failed" = "loading";
   error: unknown;
-  /** What the end of the list says: more calls may follow, are read, could not be read, or were not found within a bounded search. */
+  /** The state at the end of the list: more calls may follow, more are being read, the read failed, a bounded search found none, or there are no more. */
   end: "more" | "reading" | "failed" | "far" | "all" = "more";
   endError: unknown;
-  /** Reads of the head that failed since the last one that did not, and when that was. */
+  /** `failures` is the number of failed reads of the head since the last successful one. `readAt` is the time of that read. */
   failures = 0;
   readAt = 0;
   /** The ids of calls with damaged records. */
@@ -62,7 +62,7 @@ export class CallList {
     });
   }
 
-  /** Starts reading; the returned function stops everything. */
+  /** Starts reading. The returned function stops all reads. */
   open() {
     this.stopped = new AbortController();
     if (this.order.length === 0) void this.load();
@@ -76,7 +76,7 @@ export class CallList {
 
   row = (id: string): Row | undefined => (this.frozen ?? this.rows).get(id);
 
-  /** How many calls wait to be shown. */
+  /** The number of calls that are not shown yet. */
   get fresh() {
     return this.replaced ? this.order.length : this.order.length - this.shown.length;
   }
@@ -90,13 +90,13 @@ export class CallList {
     this.change();
   }
 
-  /** New calls are shown at once while `on`. */
+  /** With `on`, new calls are shown at once. */
   follow(on: boolean) {
     this.following = on;
     if (on && !this.paused && this.fresh > 0) this.show();
   }
 
-  /** Shows all calls that wait. */
+  /** Shows all new calls. */
   show() {
     this.shown = this.order;
     this.replaced = false;
@@ -107,7 +107,7 @@ export class CallList {
   private async page(pageToken: string) {
     const page = await calls.listCalls({ ...this.request, pageSize, pageToken, readMask: create(FieldMaskSchema, { paths }) }, { signal: this.stopped.signal });
     for (const c of page.calls) {
-      const known = this.rows.get(c.callId); // Events that came during the request count.
+      const known = this.rows.get(c.callId); // Keeps changes by events that came during the request.
       if (!known || known.sequence < c.lastSequence) this.rows.set(c.callId, rowOf(c));
     }
     for (const id of page.brokenCallIds) if (!this.broken.includes(id)) this.broken = [...this.broken, id];
@@ -164,7 +164,7 @@ export class CallList {
     this.change();
   };
 
-  /** Takes a frame of the watch of the namespace. */
+  /** Processes a frame from the watch of the namespace. */
   take(frame: Frame) {
     let soon = frame.control.case === "gap" || frame.control.case === "lagged";
     for (const e of frame.events) {
@@ -202,7 +202,7 @@ export class CallList {
         next = page.next;
       }
       if (met || this.order.length === 0) this.merge(head, next);
-      else if (head.length < pageSize) this.put([...head, ...this.order]); // few calls match, and these are newer than the known ones
+      else if (head.length < pageSize) this.put([...head, ...this.order]); // few calls match, and the read ones are newer than the known ones
       else {
         this.put(head);
         this.token = next;
@@ -230,7 +230,7 @@ export class CallList {
     }, 2000);
   }
 
-  /** Puts new ids before the known id that follows them. */
+  /** Inserts new ids before the known id that follows them. */
   private merge(head: string[], next: string) {
     const { known } = this;
     if (!head.some((id) => !known.has(id))) return;

@@ -1,4 +1,4 @@
-/** One call in the list: what a row shows, taken from a record and kept up to date with events. */
+/** A row of the list of calls. It is made from a record and kept up to date with events. */
 import { create } from "@bufbuild/protobuf";
 import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { type Call, CallStatus, Executed } from "../../../gen/toold/v1/call_pb.ts";
@@ -14,7 +14,7 @@ export const paths = [
 
 export interface Row {
   readonly id: string;
-  /** The last event that the row counts. */
+  /** Sequence of the last event that is included in the row. */
   readonly sequence: bigint;
   readonly tool: string;
   readonly title: string;
@@ -25,15 +25,15 @@ export interface Row {
   readonly executed: Executed;
   readonly result?: ToolResult;
   readonly ended?: number;
-  /** When the open question was asked. */
+  /** Time at which the open question was asked. */
   readonly asked?: number;
   readonly why: string;
-  /** Time of the attempts that ended, in milliseconds. */
+  /** Duration of all attempts that ended, in milliseconds. */
   readonly ran: number;
-  /** When the attempt that runs began. */
+  /** Start time of the running attempt. */
   readonly running?: number;
   readonly attempts: number;
-  /** Who answered last, as "yes: noor". */
+  /** The last answer and its sender, such as "yes: noor". */
   readonly answer: string;
 }
 
@@ -67,7 +67,7 @@ function because(status: CallStatus, result: ToolResult | undefined, question: {
   return "";
 }
 
-/** The text of a row may come from a tool: rows hold only its beginning. */
+/** Shortens a text. It may come from a tool and be long. */
 const short = (text: string) => text.slice(0, 300);
 
 export function rowOf(c: Call): Row {
@@ -86,7 +86,7 @@ export function rowOf(c: Call): Row {
   };
 }
 
-/** Returns a row after an event of its call, or the same row if the event changes nothing that it shows. */
+/** Returns the row after an event of its call. If the event changes nothing that the row shows, it returns the same row. */
 export function after(row: Row, { event, time, sequence }: CallEvent): Row {
   if (sequence <= row.sequence) return row;
   const at = ms(time) ?? Date.now();
@@ -114,7 +114,7 @@ export function after(row: Row, { event, time, sequence }: CallEvent): Row {
 
 /** How long the call waited before its first attempt, or between its attempts, in milliseconds; undefined when it did not wait for long. */
 export function waited(row: Row, now: number): number | undefined {
-  if (row.executed === Executed.UNKNOWN && row.asked === undefined) return undefined; // the end of the attempt is not known
+  if (row.executed === Executed.UNKNOWN && row.asked === undefined) return undefined; // the end time of the attempt is not known
   const until = row.ended ?? now;
   const all = row.asked !== undefined ? now - row.asked : until - row.created - row.ran - (row.running ? now - row.running : 0);
   return all >= 1000 ? all : undefined;

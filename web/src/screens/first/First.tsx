@@ -1,4 +1,4 @@
-/** What an empty inbox teaches before the first call: copy a command, see the call appear. */
+/** The page of an empty inbox before the first call. It offers a command to copy, and then shows the call. */
 import { useState } from "react";
 import { Link } from "wouter";
 import { useSession } from "../../api/session.tsx";
@@ -8,7 +8,7 @@ import "./first.css";
 
 type Way = "grpcurl" | "curl" | "Python";
 
-/** Returns how the same call is sent. `native` is the gRPC address, `token` a command that prints the token. */
+/** Returns the commands that send the same call. `native` is the gRPC address, `http` the URL of the HTTP endpoint. */
 function ways(native: string, http: string, tls: boolean): Record<Way, string> {
   const body = `'{"spec":{"tool":"bash","arguments":"{\\"command\\":\\"date\\"}"}}'`;
   const token = `authorization: Bearer $(cat data/token)`;
@@ -19,7 +19,7 @@ function ways(native: string, http: string, tls: boolean): Record<Way, string> {
   };
 }
 
-/** `heard` says that the page is live, so that a call appears without a reload. */
+/** `heard` reports that the page is live, so that a new call appears without a reload. */
 export default function First({ heard = true }: { heard?: boolean }) {
   const { info } = useSession();
   const [way, choose] = useState<Way>("grpcurl");

@@ -3,7 +3,7 @@ import { Role } from "../../../gen/toold/v1/principal_pb.ts";
 import { calls } from "../../api/clients.ts";
 import { useSession } from "../../api/session.tsx";
 
-/** Reports whether the namespace has no call at all. Only viewers and operators see all calls, so only they can know. */
+/** Reports whether the namespace has no calls. Only viewers and operators see all calls, so it is false for other people. */
 export function useFirstRun(on: boolean): boolean {
   const { has } = useSession();
   const { data } = useQuery({
