@@ -8,15 +8,30 @@ import (
 
 func describeCommand(a *App) *cobra.Command {
 	var f callFlags
+	var waiting string
 	c := &cobra.Command{
 		Use:   "describe TOOL [key=value … | --json '{…}' | -]",
 		Short: "Show what a call would do, without doing it",
 		Long: `Shows whether the arguments are valid, what the call would touch, what each gate
 says to it and which isolation it would get. Nothing runs and nothing is stored.
+With --suspension instead of a TOOL it judges edited arguments of a suspended
+call, as "toold approve --arguments" would. It takes the id of the suspension or
+of the call.
 
 ` + ArgumentsHelp,
-		Example:           "  toold describe bash command='rm -r build'",
-		Args:              AtLeast("a TOOL"),
+		Example: `  toold describe bash command='rm -r build'
+  toold describe --suspension 0198c1 command='rm -r build/old'`,
+		Args: func(c *cobra.Command, args []string) error {
+			switch {
+			case waiting == "":
+				return AtLeast("a TOOL")(c, args)
+			case len(args) == 0 && f.json == "":
+				return Usagef("--suspension needs the edited arguments: key=value, --json or -")
+			case f.run != "" || f.thread != "" || f.agent != "" || f.onBehalfOf != "" || f.unattended:
+				return Usagef("the suspended call has its run and caller; remove the flags for these")
+			}
+			return nil
+		},
 		ValidArgsFunction: a.completeTools,
 		RunE: func(c *cobra.Command, args []string) error {
 			client, err := a.dial()
@@ -24,11 +39,24 @@ says to it and which isolation it would get. Nothing runs and nothing is stored.
 				return err
 			}
 			defer client.close()
+			req := &tooldv1.DescribeCallRequest{}
+			if waiting != "" {
+				call, err := a.findWaiting(c.Context(), client, waiting)
+				if err != nil {
+					return err
+				}
+				req.SuspensionId, args = call.GetSuspension().GetSuspensionId(), append([]string{call.GetTool()}, args...)
+			}
 			spec, err := f.spec(c.Context(), a, client, args)
 			if err != nil {
 				return err
 			}
-			d, err := client.calls.DescribeCall(c.Context(), &tooldv1.DescribeCallRequest{Spec: spec})
+			if waiting == "" {
+				req.Spec = spec
+			} else {
+				req.Arguments = spec.GetArguments()
+			}
+			d, err := client.calls.DescribeCall(c.Context(), req)
 			if err != nil {
 				return err
 			}
@@ -42,6 +70,7 @@ says to it and which isolation it would get. Nothing runs and nothing is stored.
 		},
 	}
 	f.add(c)
+	c.Flags().StringVar(&waiting, "suspension", "", "judge edited arguments of this suspended call")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
