@@ -23,12 +23,12 @@ const Together = lazy(() => import("./Together.tsx").then((m) => ({ default: m.T
 interface Place {
   id: string;
   group: Group;
-  /** As of `kindOf`. */
+  /** The result of `kindOf`. */
   kind?: string;
 }
 
 const minute = 60_000;
-/** Rows that are on the page at once. */
+/** Maximum number of rows that are rendered. */
 const portion = 80;
 
 export function Inbox() {
@@ -168,8 +168,8 @@ function summary(count: number, more: boolean, since: number, now: number) {
 }
 
 /**
- * The rows of the list. While the list is held, no row moves, comes or goes: new questions are counted, and settled ones stay. `filter` names the filter:
- * another one makes another list.
+ * Returns the rows of the list. While the list is held, no row moves, appears or disappears: new questions are only counted, and settled questions stay.
+ * `filter` names the filter; for another filter, the list begins again.
  */
 function usePlaces(questions: ReadonlyMap<string, Question>, wanted: Question[], held: () => boolean, filter: string, complete: boolean, now: number) {
   const [places, setPlaces] = useState<Place[]>([]);
@@ -217,13 +217,13 @@ interface RowsProps {
 function Rows({ places, questions, selected, ...row }: RowsProps) {
   const [most, show] = useState(portion);
   const until = Math.max(most, selected + 10);
-  // The first question of a kind says how many are alike.
+  // Only the first question of a kind shows how many questions are alike.
   const alike = useMemo(() => {
     const kinds = new Map<string, string[]>();
     for (const { id, kind } of places) if (kind) kinds.set(kind, [...(kinds.get(kind) ?? []), id]);
     return new Map([...kinds.values()].filter((ids) => ids.length > 1).map((ids) => [ids[0]!, ids]));
   }, [places]);
-  const from = Math.max(0, until - 100); // at most 100 rows are on the page
+  const from = Math.max(0, until - 100); // at most 100 rows are rendered
   return (
     <>
       {from > 0 && <button className="btn bare sm more" onClick={() => show(portion)}>Show the first {portion}</button>}
@@ -259,7 +259,7 @@ function Rows({ places, questions, selected, ...row }: RowsProps) {
   );
 }
 
-/** The bar above questions that are alike. When they are answered it says so and keeps its place, so that no row moves. */
+/** The bar above questions that are alike. After they are answered, it says so and stays, so that no row moves. */
 function Alike({ q, all, together }: { q: Question; all: Question[]; together: (ids: string[]) => void }) {
   const open = all.filter((x) => kindOf(x)).slice(0, mostTogether), n = open.length;
   return (

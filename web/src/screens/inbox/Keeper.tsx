@@ -1,4 +1,4 @@
-/** Follows the inbox on every screen: the number in the navigation, notifications, and what screen readers hear. */
+/** Follows the inbox on every screen. It updates the number in the navigation, sends notifications, and passes texts to screen readers. */
 import { useEffect } from "react";
 import { followInbox, inboxNow, onInbox } from "../../api/inbox.ts";
 import { say } from "../../parts/say.ts";

@@ -1,4 +1,4 @@
-/** Notifications of the browser about new questions: only after the viewer asked for them. */
+/** Browser notifications about new questions. They need the consent of the viewer. */
 import { useState } from "react";
 import { inboxNow, onInbox, type Question } from "../../api/inbox.ts";
 import { Icon } from "../../parts/Icon.tsx";
@@ -9,7 +9,7 @@ import { mayAnswer, title, who } from "./model.ts";
 const key = "toold.notify";
 const wanted = () => "Notification" in globalThis && Notification.permission === "granted" && localStorage.getItem(key) === "yes";
 
-/** Notifies of questions that the viewer may answer, while no tab is in front. Returns a function that stops it. */
+/** Notifies of new questions that the viewer may answer, while no tab is in front. The returned function stops it. */
 export const notifyOfNew = () =>
   onInbox((before) => {
     const { questions, complete } = inboxNow();
@@ -18,7 +18,7 @@ export const notifyOfNew = () =>
   });
 
 function notify(q: Question) {
-  // All tabs notify with the same tag, so the browser shows it once.
+  // All tabs use the same tag, so the browser shows one notification.
   const n = new Notification(oneLine(title(q), 120), { tag: q.id, body: oneLine(`${q.call.tool} · ${who(q.call)}`, 120) });
   n.onclick = () => {
     focus();

@@ -1,4 +1,4 @@
-/** The open question: who looks at it, what became of it, and its ticket. */
+/** The open question: its ticket, who looks at it, and how it was settled. */
 import { create } from "@bufbuild/protobuf";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, useEffect, useRef, useState, type FormEvent } from "react";
@@ -23,10 +23,10 @@ import { claimOf, kindOf, mostTogether } from "./model.ts";
 const Ticket = lazy(() => import("../ticket/Ticket.tsx").then((m) => ({ default: m.Ticket })));
 
 interface Props {
-  /** The suspension. */
+  /** Id of the suspension. */
   id: string;
   lost: boolean;
-  /** Such as `4 of 9`; empty when the question is not in the list. */
+  /** The position in the list, such as `4 of 9`. Empty when the question is not in the list. */
   place: string;
   move: (step: number) => void;
   back: () => void;
@@ -45,7 +45,7 @@ export function Pane({ id, lost, place, move, back, together }: Props) {
     placeholderData: (old) => old,
     retry: (n, e) => n < 2 && !hasReason(e, "CALL_NOT_FOUND"),
   });
-  // A question that is settled keeps its ticket, with everything that was typed.
+  // A settled question keeps its ticket, with everything that the viewer typed.
   const asked = useRef<Call>(undefined);
   if (data?.call.suspension?.suspensionId === id) asked.current = data.call;
   const settled = q?.settled ?? (data && data.call.suspension?.suspensionId !== id ? become(id, data.call) : undefined);
@@ -85,7 +85,7 @@ export function Pane({ id, lost, place, move, back, together }: Props) {
 
 const gone = (e: unknown) => e instanceof ConnectError && toFailure(e).code.endsWith("NOT_FOUND");
 
-/** Reads the call of a question, and what the viewer may do. `callId` is known for the questions of the list. */
+/** Reads the call of a question, and the rights of the viewer. For questions of the list, `callId` is known. */
 async function load(id: string, callId?: string): Promise<{ call: Call; rights: TicketRights }> {
   const { tickets } = await calls.whoAmI({ suspensionIds: [id] });
   const rights = tickets[0]!;
@@ -93,7 +93,7 @@ async function load(id: string, callId?: string): Promise<{ call: Call; rights: 
   return { call: call!, rights };
 }
 
-/** Returns how a question was settled, as its call says. */
+/** Returns how a question was settled according to its call. */
 function become(id: string, call: Call): SettledQuestion {
   const decision = call.decisions.find((d) => d.suspensionId === id);
   return create(SettledQuestionSchema, { suspensionId: id, callId: call.callId, status: call.status, decision, settlement: decision ? Settlement.DECIDED : Settlement.CANCELLED });
@@ -140,7 +140,7 @@ function Became({ settled, mine, looked, approval, next }: { settled: SettledQue
   );
 }
 
-/** What was decided. */
+/** Shows what was decided. */
 function What({ d }: { d: Decision }) {
   const no = d.action === DecisionAction.CANCEL, r = d.resultInstead, votes = d.votes.map((v) => v.voter?.subject ?? "").join(", ");
   return (
@@ -156,7 +156,7 @@ function What({ d }: { d: Decision }) {
   );
 }
 
-/** Who looks at the question. A claim refuses no decision: it only tells others. */
+/** Shows who looks at the question. A claim does not prevent a decision; it only informs others. */
 function Claimed({ q, subject, lost }: { q: Question; subject: string; lost: boolean }) {
   const now = useNow(10_000);
   const claim = claimOf(q, now), ours = claim?.claimedBy?.subject === subject, { has } = useSession();

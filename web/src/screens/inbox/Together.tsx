@@ -1,4 +1,4 @@
-/** Several questions of one kind: each is shown, and each gets a decision of its own, bound to its own digest. */
+/** Several questions of one kind. The page shows each of them, and sends a separate decision for each, which is valid only for the digest of that question. */
 import { ConnectError } from "@connectrpc/connect";
 import { useQuery } from "@tanstack/react-query";
 import { useRef, useState } from "react";
@@ -26,7 +26,7 @@ export function Together({ ids, lost, back }: { ids: string[]; lost: boolean; ba
   const { questions, complete } = useInbox();
   const all = ids.slice(0, mostTogether).map((id) => questions.get(id)).filter((q) => !!q);
   const first = all.find((q) => kindOf(q));
-  // The address may name any questions: only those of the kind of the first one are here.
+  // The address may contain any questions. Only those of the same kind as the first one are shown.
   const kind = useRef<string>(undefined);
   kind.current ??= first && kindOf(first);
   const alike = all.filter((q) => q.settled || kindOf(q) === kind.current);
@@ -52,7 +52,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
   const [errors, setErrors] = useState<ReadonlyMap<string, string>>(new Map());
   const [sending, setSending] = useState(false);
   const reason = useRef<HTMLInputElement>(null);
-  const decisions = useRef(new Map<string, string>()); // one id for each decision, so that a repeated one is the same
+  const decisions = useRef(new Map<string, string>()); // the id of each decision, so that a decision that is sent again counts once
   const chosen = alike.filter((q) => !q.settled && !left.has(q.id) && full.get(q.call.callId)?.suspension?.suspensionId === q.id);
   const tool = alike[0]!.call.tool, n = chosen.length;
   const ready = n > 0 && !sending && !lost;

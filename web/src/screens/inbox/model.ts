@@ -1,4 +1,4 @@
-/** What the list of the inbox shows of a question, and which questions are alike. */
+/** The data that the list of the inbox shows of a question, and the questions that are alike. */
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { Settlement, type SettledQuestion } from "../../../gen/toold/v1/call_service_pb.ts";
@@ -17,11 +17,11 @@ export const groups: { group: Group; title: string }[] = [
 
 const hour = 3_600_000;
 
-/** When nobody can answer any more, in milliseconds since 1970. */
+/** Returns the time at which the question expires, in milliseconds since 1970. */
 export const expiry = (q: Question) => (q.call.suspension?.expiresAt ? timestampMs(q.call.suspension.expiresAt) : Infinity);
 const action = (q: Question) => q.call.suspension?.action ?? "";
 
-/** Actions that a program answers, not a person. */
+/** The actions of questions that a program answers, not a person. */
 const programs = new Set(["frontend", "subagent"]);
 
 export function groupOf(q: Question, now: number): Group {
@@ -29,10 +29,10 @@ export function groupOf(q: Question, now: number): Group {
   return expiry(q) - now < hour ? "hour" : "later";
 }
 
-/** The order of the list: what expires first comes first. */
+/** The order of the list: questions that expire first come first. */
 export const inOrder = (a: Question, b: Question) => expiry(a) - expiry(b) || (a.id < b.id ? -1 : 1);
 
-/** Reports whether the viewer has voted, so that others have to. */
+/** Reports whether the viewer has voted. The question then waits for other people. */
 export const voted = (q: Question) => q.rights.approve?.reason === "ALREADY_VOTED";
 
 export const mayAnswer = (q: Question) => !!(q.rights.approve?.allowed || q.rights.decline?.allowed);
@@ -43,7 +43,7 @@ export function matches(q: Question, text: string): boolean {
   return !wanted || [call.tool, title(q), call.suspension?.message, call.caller?.subject, call.run?.onBehalfOf, call.run?.runId].some((t) => t?.toLowerCase().includes(wanted));
 }
 
-/** The line that says what a call with an open question would do, or what is asked. */
+/** Returns the title of an open question: what the call would do, or what is asked. */
 export function titleOf(call: Call): string {
   const s = call.suspension, a = s?.action ?? "";
   const asks = a !== "approval" && a !== "in_doubt" && !programs.has(a);
@@ -56,19 +56,19 @@ export function who(call: Call): string {
   return call.run?.onBehalfOf ? `${subject} for ${call.run.onBehalfOf}` : subject;
 }
 
-/** The second line: what runs and who asks. When the title is only the name of the tool, the run tells the calls apart. */
+/** Returns the second line: what runs, and who asks. When the title is only the name of the tool, this line also has the run, to distinguish calls. */
 export function second(q: Question): string {
   const { call } = q;
   return title(q) === call.tool ? [who(call), call.run?.runId].filter(Boolean).join(" · ") : `${call.tool} · ${who(call)}`;
 }
 
-// A map, because a tool may call its action __proto__.
+// A map and not an object, because a tool may name its action __proto__.
 const byAction = new Map<string, IconName>([["in_doubt", "doubt"], ["input", "ask"], ["auth", "key"], ["frontend", "window"], ["subagent", "fork"]]);
 const byKind: Partial<Record<Kind, IconName>> = { [Kind.EXECUTE]: "bash", [Kind.EDIT]: "edit", [Kind.DELETE]: "trash", [Kind.MOVE]: "file", [Kind.READ]: "eye", [Kind.SEARCH]: "search", [Kind.FETCH]: "globe" };
 
 export const icon = (q: Question): IconName => byAction.get(action(q)) ?? (isFrontend(q.call) ? "window" : action(q) === "approval" ? (byKind[q.call.description?.kind ?? Kind.OTHER] ?? "tools") : "ask");
 
-/** The kinds of questions beside approvals. A map, because a tool may call its action __proto__. */
+/** The kinds of questions other than approvals. A map and not an object, because a tool may name its action __proto__. */
 export const kinds = new Map<string, Mark>([
   ["in_doubt", { tone: "doubt", icon: "doubt", word: "In doubt" }],
   ["auth", { tone: "run", icon: "key", word: "Sign-in" }],
@@ -76,7 +76,7 @@ export const kinds = new Map<string, Mark>([
   ["subagent", { tone: "line", icon: "fork", word: "Subagent" }],
 ]);
 
-/** What to know before opening the question: the kind of question, votes, and the effects. */
+/** Returns what the list shows before the question is opened: its kind, the votes, and the effects. */
 export function marks(q: Question): Mark[] {
   const s = q.call.suspension;
   const count = s?.approvers?.count ?? 0;
@@ -87,13 +87,13 @@ export function marks(q: Question): Mark[] {
   return q.call.assessment?.tier === Tier.ESCALATE ? [...out, { tone: "wait", word: "Escalated" }] : out;
 }
 
-/** The claim that counts now. */
+/** Returns the claim that is valid now. */
 export function claimOf(q: Question, now: number): Claim | undefined {
   const c = q.call.suspension?.claim;
   return c?.until && timestampMs(c.until) > now ? c : undefined;
 }
 
-/** How a question was settled, in a few words: `tam: yes`. */
+/** Says in a few words how a question was settled: `tam: yes`. */
 export function outcome(s: SettledQuestion, me: string, approval = true): string {
   const by = s.decision?.decidedBy?.subject;
   const name = by === me ? "you" : by;
@@ -109,8 +109,8 @@ export function outcome(s: SettledQuestion, me: string, approval = true): string
 }
 
 /**
- * Names the kind of a question that may be answered together with others of the same kind: calls of one tool, caller and run, of low risk, without an answer
- * or votes. Undefined for every other question.
+ * Returns the kind of a question. Questions of the same kind may be answered together: calls of one tool, caller and run, with low risk, without an
+ * answer or votes. It returns undefined for every other question.
  */
 export function kindOf(q: Question): string | undefined {
   const { call } = q, s = call.suspension, a = call.assessment;
@@ -119,5 +119,5 @@ export function kindOf(q: Question): string | undefined {
   return JSON.stringify([call.tool, call.caller?.subject, call.run?.onBehalfOf, call.run?.runId]);
 }
 
-/** How many questions are answered together at most: each is read before it is answered. */
+/** Maximum number of questions that are answered together. It is small, because a person should read each one. */
 export const mostTogether = 20;

@@ -1,4 +1,4 @@
-/** A text editor for rules. It lives in a shadow root, because the policy of the pages allows no styles in the page, and a shadow root takes sheets of the script. */
+/** A text editor for rules. It is in a shadow root, because CodeMirror adds style sheets. The content security policy allows these only in a shadow root. */
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
@@ -7,7 +7,7 @@ import { tags } from "@lezer/highlight";
 import { Decoration, EditorView, highlightSpecialChars, keymap, lineNumbers, type DecorationSet } from "@codemirror/view";
 import { useEffect, useRef } from "react";
 
-/** A place that is marked. Both numbers count from 1. */
+/** A marked position. Both numbers count from 1. */
 export interface Place {
   line: number;
   column: number;
@@ -45,7 +45,7 @@ const bad = StateField.define<DecorationSet>({
   provide: (f) => EditorView.decorations.from(f),
 });
 
-/** Replaces a selection. If Chromium did it, it would keep the look of the lines with style attributes, which the policy of the pages blocks and reports. */
+/** Replaces a selection. Chromium itself would add style attributes to keep the look of the lines, which the content security policy blocks and reports. */
 function replace(e: InputEvent, v: EditorView) {
   if (e.inputType !== "insertText" || e.data === null || v.composing || v.state.selection.main.empty) return false;
   v.dispatch(v.state.replaceSelection(e.data), { scrollIntoView: true, userEvent: "input.type" });
@@ -53,7 +53,7 @@ function replace(e: InputEvent, v: EditorView) {
   return true;
 }
 
-/** `marks` are lines to mark; a new `at` moves the cursor there. */
+/** `marks` are marked lines. When `at` changes, the cursor moves there. */
 export function Editor({ value, onChange, label, marks, at }: { value: string; onChange: (text: string) => void; label: string; marks: Place[]; at?: Place }) {
   const host = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(undefined);
@@ -82,7 +82,7 @@ export function Editor({ value, onChange, label, marks, at }: { value: string; o
       v.destroy();
       parent.remove();
     };
-  }, [label]); // the value of the first render; later ones are compared below
+  }, [label]); // uses the value of the first render; the next effect handles later values
   useEffect(() => {
     const v = view.current!;
     if (v.state.doc.toString() !== value) v.dispatch({ changes: { from: 0, to: v.state.doc.length, insert: value } });

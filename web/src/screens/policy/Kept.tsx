@@ -1,4 +1,4 @@
-/** The answers that people kept for later calls, and their end. */
+/** The answers that people stored for later calls. The viewer can revoke them. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
@@ -14,7 +14,7 @@ import { Time } from "../../parts/Time.tsx";
 import { count } from "./rules.ts";
 import "./policy.css";
 
-const most = 1000; // answers that are read
+const most = 1000; // maximum number of answers that are read
 
 async function all(): Promise<{ rules: Rule[]; more: boolean }> {
   const rules: Rule[] = [];
@@ -35,7 +35,7 @@ export default function Kept() {
   const [search, type] = useState("");
   const [shown, show] = useState(100);
   const [asked, ask] = useState<Rule>();
-  const [gone, revoked] = useState<Rule[]>([]); // stay, struck out, until the page is left
+  const [gone, revoked] = useState<Rule[]>([]); // shown crossed out until the viewer leaves the page
   const may = has(Role.CALLER, Role.DELEGATE, Role.APPROVER, Role.OPERATOR);
   const ended = new Set(gone.map((r) => r.ruleId));
   const list = [...(data?.rules.filter((r) => !ended.has(r.ruleId)) ?? []), ...gone].toSorted((a, b) => Number((b.createdAt?.seconds ?? 0n) - (a.createdAt?.seconds ?? 0n)));

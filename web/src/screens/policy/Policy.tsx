@@ -1,4 +1,4 @@
-/** The rules in force with their hits; beside them one rule, an edit with its replay, or a trial of one call. */
+/** The active rules with their hits. Beside them is one of these: a rule, an edit with its replay, or a trial of one call. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useEffect, useRef } from "react";
@@ -76,7 +76,7 @@ function Rules({ policy: p }: { policy: GetPolicyResponse }) {
   const list = useRef<HTMLTableSectionElement>(null);
   const to = (r: PolicyRule) => `${at}?rule=${encodeURIComponent(ruleID(r))}`;
   const move = (by: number) => {
-    const held = new URLSearchParams(window.location.search).get("rule"); // may be newer than what is rendered
+    const held = new URLSearchParams(window.location.search).get("rule"); // may be newer than the rendered selection
     const now = p.rules.findIndex((r) => ruleID(r) === held);
     const next = p.rules[Math.min(Math.max(now < 0 ? (by > 0 ? 0 : p.rules.length - 1) : now + by, 0), p.rules.length - 1)];
     if (next) go(to(next), { replace: true });
@@ -150,7 +150,7 @@ function Hits({ hits, hides, most }: { hits?: RuleHits; hides?: boolean; most: n
   );
 }
 
-/** The facts of the selected rule. */
+/** Shows the facts of the selected rule. */
 function Rule({ policy: p }: { policy: GetPolicyResponse }) {
   const [params] = useSearchParams();
   const { has } = useSession();

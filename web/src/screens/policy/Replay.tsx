@@ -1,4 +1,4 @@
-/** Edits a copy of the rules and replays the last calls with it. The console does not write the file. */
+/** Edits a copy of the rules, and replays the last calls with the copy. The console does not write the file. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
@@ -15,7 +15,7 @@ import { Editor, type Place } from "./Editor.tsx";
 import { beginning, changesOf, count, linesChanged, moved, outcomes, useDraft, type Change } from "./rules.ts";
 
 const pause = 500; // milliseconds without typing before a replay begins
-const maxGroups = 30; // rows of a table
+const maxGroups = 30; // maximum number of rows of a table
 
 export default function Replay({ policy }: { policy: GetPolicyResponse }) {
   const [draft, setDraft] = useDraft();
@@ -185,7 +185,7 @@ function said(yes: number, no: number) {
   return <>{yes > 0 && `yes ${count(yes)}`}{yes > 0 && no > 0 && ", "}{no > 0 && <b>no {count(no)}</b>}</>;
 }
 
-/** How the text gets into force. */
+/** Says how to make the edited rules active. */
 function Take({ policy, text, broken }: { policy: GetPolicyResponse; text: string; broken: boolean }) {
   const { has } = useSession();
   const queries = useQueryClient();

@@ -1,4 +1,4 @@
-/** Judges one call that need not exist by the rules in force, and by the edited ones. Nothing runs. */
+/** Judges one call by the active rules and by the edited ones. The call need not exist, and nothing runs. */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { Link } from "wouter";

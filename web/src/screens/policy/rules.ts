@@ -1,4 +1,4 @@
-/** What the parts of the policy screen share: words of actions, the text that is edited, and sums of a replay. */
+/** Shared by the parts of the policy screen: words for actions, the edited text, and sums of a replay. */
 import { useSyncExternalStore } from "react";
 import { type ChangedCall, type GetPolicyResponse, type PolicyRule, type Replay, RuleAction } from "../../../gen/toold/v1/policy_pb.ts";
 import { VerdictAction } from "../../../gen/toold/v1/call_pb.ts";
@@ -25,7 +25,7 @@ export const look = (a: RuleAction) => looks[a] ?? looks[RuleAction.UNSPECIFIED]
 export const tierName = (t: Tier) => (Tier[t] ?? "unknown").toLowerCase();
 export const count = (n: number | bigint) => n.toLocaleString("en");
 
-/** Says for which calls a rule is, in one line. */
+/** Says in one line to which calls a rule applies. */
 export function scope(r: PolicyRule): string {
   const parts = [r.tools.join(", ")];
   if (r.when) parts.push(r.when.replace(/\s+/g, " "));
@@ -35,10 +35,10 @@ export function scope(r: PolicyRule): string {
   return parts.filter(Boolean).join(" · ");
 }
 
-/** The address of a rule in the policy screen. */
+/** Returns the id of a rule in the address of the policy screen. */
 export const ruleID = (r: PolicyRule) => `${r.layer}:${r.line}`;
 
-// The text that is edited. It stays while the viewer moves between the parts of the screen; `undefined` means that nothing was edited.
+// The edited text. It stays while the viewer opens other parts of the screen. `undefined` means that nothing was edited.
 let draft: string | undefined;
 const watchers = new Set<() => void>();
 
@@ -57,10 +57,10 @@ export function useDraft(): [string | undefined, (text: string | undefined) => v
   return [value, set];
 }
 
-/** With what the editor begins. */
+/** Returns the text with which an edit starts. */
 export const beginning = (p: GetPolicyResponse) => p.text ?? "rules:\n";
 
-/** How many lines differ, from the first to the last line that does. */
+/** Counts the lines from the first to the last line that differs. */
 export function linesChanged(a: string, b: string): number {
   const x = a.split("\n"), y = b.split("\n");
   let from = 0;
@@ -78,7 +78,7 @@ export const outcomes = [
   { of: VerdictAction.BLOCK, total: "blocked", was: "was blocked", would: "would block its run", name: "Blocked" },
 ] as const;
 
-/** Calls that change in the same way and look the same. `calls` are newest first. */
+/** Calls with the same tool, title and caller whose outcome changes in the same way. `calls` has the newest first. */
 export interface Group {
   tool: string;
   title: string;
@@ -88,7 +88,7 @@ export interface Group {
   no: number;
 }
 
-/** Calls with the same outcomes before and after. */
+/** Calls with the same outcome before the edit, and the same outcome after it. */
 export interface Change {
   key: string;
   heading: string;
@@ -98,7 +98,7 @@ export interface Change {
   groups: Group[];
 }
 
-/** Groups the changed calls of a replay: by outcomes, then by tool, title and caller. The largest come first. */
+/** Groups the changed calls of a replay by outcomes, then by tool, title and caller. The largest groups come first. */
 export function changesOf(r: Replay): Change[] {
   const changes = new Map<string, Change & { by: Map<string, Group> }>();
   for (const c of r.changed) {
@@ -125,7 +125,7 @@ export function changesOf(r: Replay): Change[] {
   return [...changes.values()].map(({ by: _, ...c }) => ({ ...c, groups: c.groups.toSorted((a, b) => b.calls.length - a.calls.length) }));
 }
 
-/** Returns how many calls had the outcome `from` and would have `to`. */
+/** Returns how many calls had the outcome `from` and would have the outcome `to`. */
 export function moved(r: Replay, from: number, to: number): number {
   const changed = r.changed.filter((c) => c.before?.outcome === outcomes[from].of && c.after?.outcome !== c.before?.outcome);
   if (from === to) return (r.before?.[outcomes[from].total] ?? 0) - changed.length;

@@ -1,4 +1,4 @@
-/** A run as a conversation: what the model wrote, and the calls it made. */
+/** A run as a conversation: the texts of the model, and its calls. */
 import { Link } from "wouter";
 import { CallStatus, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { Icon } from "../../parts/Icon.tsx";
@@ -8,7 +8,7 @@ import { clock, exact, span, useNow } from "../../parts/Time.tsx";
 import { answerers, ended, ms, total, type Tree } from "./model.ts";
 import { runPath, State } from "./parts.tsx";
 
-/** The calls of one turn: those of one batch, or a call of its own. */
+/** The calls of one turn: all calls of a batch, or one call without a batch. */
 interface Turn {
   key: string;
   calls: Call[];
@@ -83,7 +83,7 @@ function Card({ call: c, selectedId, select, children }: { call: Call; selectedI
   );
 }
 
-/** The title without the tool's name, which stands before it. */
+/** Returns the title without the tool's name, because the page shows the name before it. */
 export const title = (c: Call) => {
   const t = c.description?.title ?? "";
   return t === c.tool ? "" : t.startsWith(c.tool + " ") ? t.slice(c.tool.length + 1) : t;
@@ -94,7 +94,7 @@ function Took({ call: c }: { call: Call }) {
   return <span className="num t3">{took(c, now)}</span>;
 }
 
-/** How long a call took or has taken. */
+/** Says how long a call took, or has taken so far. */
 export function took(c: Call, now: number): string {
   const from = c.status === CallStatus.SUSPENDED ? ms(c.suspension?.createdAt) : ms(c.attempts.at(-1)?.startedAt) || ms(c.createdAt);
   const to = ended(c) ? ms(c.endedAt) : now;

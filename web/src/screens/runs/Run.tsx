@@ -1,4 +1,4 @@
-/** A run: the conversation beside the waterfall of its calls, its lineage, its documents, and where it waits. */
+/** The page of a run: the conversation beside the waterfall of its calls, its lineage, its documents, and its open questions. */
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { useState } from "react";
@@ -113,7 +113,7 @@ function Bar({ tree: { run, modes }, changed }: { tree: Tree; changed: () => voi
   );
 }
 
-/** Which thread, run and call this run comes from, and which runs it started. */
+/** Shows from which thread, run and call this run comes, and which runs it started. */
 function Lineage({ tree }: { tree: Tree }) {
   const { run } = tree;
   const { data: thread } = useQuery({ queryKey: ["thread", run.threadId], queryFn: () => calls.getThread({ threadId: run.threadId }), enabled: run.threadId !== "", retry: false });

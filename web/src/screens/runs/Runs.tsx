@@ -1,4 +1,4 @@
-/** The list of runs, or of threads, with the newest call first. */
+/** The list of runs or threads. The one with the newest call comes first. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
@@ -103,7 +103,7 @@ function List({ filter, state, byThread, filtered }: { filter: Filter; state: st
     if (data) say(`${count} ${byThread ? "threads" : "runs"}, ${waiting} waiting.`);
   }, [count, waiting]);
   const none = byThread ? "thread" : "run";
-  // A page may be empty although there are more: the newest calls then belong to runs that do not match.
+  // A page may be empty although there are more. The newest calls then belong to runs that do not match.
   useEffect(() => {
     if (count < 10 && pages.length < 20 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [count, pages.length, hasNextPage, isFetchingNextPage]);

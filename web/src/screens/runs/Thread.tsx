@@ -1,4 +1,4 @@
-/** A thread: its runs, where it waits, its mode and its documents. */
+/** The page of a thread: its runs, its open questions, its mode and its documents. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";

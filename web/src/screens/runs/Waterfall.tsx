@@ -18,7 +18,7 @@ interface Row {
   parts: Segment[];
 }
 
-/** One row for each call, and one before the calls of each run below. */
+/** Returns one row for each call. The calls of each child run follow a row for that run. */
 function rowsOf(tree: Tree, now: number, depth = 0): Row[] {
   return tree.calls.flatMap((call) => [
     { key: call.callId, depth, call, parts: segments(call, now) },
@@ -77,7 +77,7 @@ export function Waterfall({ tree, selected, select, paused, pause }: { tree: Tre
   );
 }
 
-/** Marks of the axis: the start, both sides of each fold, or quarters. */
+/** Returns the marks of the axis: the start, then both sides of each fold or, without folds, the quarters. */
 function marks(s: Scale): { at: number; text: string; title: string }[] {
   const mark = (time: number, text: string) => ({ at: s.at(time), text, title: exact(new Date(time)) });
   const length = s.end - s.start;
@@ -89,7 +89,7 @@ function marks(s: Scale): { at: number; text: string; title: string }[] {
 }
 
 function Axis({ scale: s }: { scale: Scale }) {
-  // Two marks need some room between them; the tick stays.
+  // When two marks are too close, the text of the second is left out. Its tick stays.
   const texts = marks(s).filter((m, i, all) => i === 0 || m.at - all[i - 1]!.at >= 8);
   return (
     <div className="ax">

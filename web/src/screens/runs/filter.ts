@@ -5,7 +5,7 @@ export interface Filter {
   parentRunId: string;
   caller: string;
   labels: Record<string, string>;
-  /** A run or thread to open: a word without a name. */
+  /** The id of a run or thread to open: a word without a key. */
   id: string;
   /** What is wrong with the search, or "". */
   wrong: string;

@@ -1,4 +1,4 @@
-/** Keeps what a page of runs shows up to date. */
+/** Keeps the data of the pages of runs up to date. */
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
@@ -7,7 +7,7 @@ import { useSession } from "../../api/session.tsx";
 import type { WatchInit } from "../../api/streams.ts";
 import { setLive } from "../../parts/Shell.tsx";
 
-/** The stream of the namespace, which all tabs share, if the viewer may watch it; else that of its own run or thread. */
+/** Returns the stream to watch: the stream of the namespace, which all tabs share, if the viewer may watch it. Otherwise the stream of this run or thread. */
 function useSource(own?: WatchInit): { init?: WatchInit; shared: boolean } {
   const { has } = useSession();
   if (has(Role.VIEWER, Role.OPERATOR)) return { init: { selector: { case: "namespace", value: true }, follow: true }, shared: true };
@@ -15,8 +15,8 @@ function useSource(own?: WatchInit): { init?: WatchInit; shared: boolean } {
 }
 
 /**
- * Reads a query again when a call of the stream begins, ends, waits or goes on, at most every `every` milliseconds, and while `on` is true. A stream that
- * was lost may have missed something, so the query is read again when it is back.
+ * While `on` is true, reads a query again when a call of the stream begins, ends, waits or continues, at most every `every` milliseconds. It also reads
+ * the query again after a lost connection is restored, because events may be missing.
  */
 export function useFresh(key: unknown[], on: boolean, every: number, own?: WatchInit): Live {
   const queries = useQueryClient();

@@ -1,21 +1,21 @@
-/** What the pages of runs and threads read, and the times of calls for the waterfall. */
+/** The data of the pages of runs and threads, and the times of calls for the waterfall. */
 import { timestampMs, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { AttemptEnd, CallStatus, RunState, type Call, type CallCounts, type RunSummary, type WaitingCall } from "../../../gen/toold/v1/call_pb.ts";
 import { CallOrder } from "../../../gen/toold/v1/call_service_pb.ts";
 import { calls } from "../../api/clients.ts";
 import type { IconName } from "../../parts/Icon.tsx";
 
-/** A run with its newest calls, oldest first, and the runs that they started. */
+/** A run with its newest calls, oldest first, and the runs that these calls started. */
 export interface Tree {
   run: RunSummary;
   modes: string[];
   calls: Call[];
-  /** There are older calls. */
+  /** True when the run has older calls. */
   more: boolean;
   children: Tree[];
 }
 
-/** Calls that a page shows of a run, and runs below it. */
+/** Maximum number of calls that a page shows of a run, of child runs of a run, and of levels. */
 export const mostCalls = 200;
 const mostChildren = 20;
 const deepest = 3;
@@ -27,7 +27,7 @@ const readMask = {
   ],
 };
 
-/** Reads a run and the runs below it. */
+/** Reads a run and its child runs. */
 export async function readTree(runId: string, signal: AbortSignal, depth = 0): Promise<Tree> {
   const [got, list] = await Promise.all([calls.getRun({ runId }, { signal }), calls.listCalls({ runId, pageSize: mostCalls, order: CallOrder.NEWEST_FIRST, readMask }, { signal })]);
   const run = got.run!;
@@ -36,7 +36,7 @@ export async function readTree(runId: string, signal: AbortSignal, depth = 0): P
   return { run, modes: got.permissionModes, calls: byTime, more: list.nextPageToken !== "", children };
 }
 
-/** All runs of a tree. */
+/** Returns all runs of a tree. */
 export const runsOf = (t: Tree): Tree[] => [t, ...t.children.flatMap(runsOf)];
 
 export const ms = (t?: Timestamp) => (t ? timestampMs(t) : 0);
@@ -46,7 +46,7 @@ export const active = (c?: CallCounts) => (c ? Number(c.new + c.running + c.resu
 
 export const ended = (c: Call) => c.status === CallStatus.SUCCEEDED || c.status === CallStatus.FAILED || c.status === CallStatus.CANCELLED;
 
-/** How to show the state of a run. */
+/** Returns how to show the state of a run. */
 export function stateOf(r: RunSummary): { tone: "wait" | "run" | "fail" | "none"; icon: IconName; word: string } {
   switch (r.state) {
     case RunState.WAITING:
@@ -68,7 +68,7 @@ export function answerers(w: Pick<WaitingCall, "approvers">): string {
   return a.count > 1 ? `${a.count} answers of ${who}` : a.distinctFromCaller ? `${who} who is not the caller` : who;
 }
 
-/** A part of a call's time, in milliseconds since 1970. */
+/** A part of a call's time. Times are milliseconds since 1970. */
 export interface Segment {
   from: number;
   to: number;
@@ -76,7 +76,7 @@ export interface Segment {
   says: string;
 }
 
-/** Returns what a call did when: it waited for a person, was queued, or ran. */
+/** Splits the time of a call into segments: it waited for a person, was queued, or ran. */
 export function segments(c: Call, now: number): Segment[] {
   const out: Segment[] = [];
   let at = ms(c.createdAt);
@@ -111,7 +111,7 @@ export function segments(c: Call, now: number): Segment[] {
   return out;
 }
 
-/** Maps times to percent of the width of the waterfall. `folds` are the spans in which every call waits, drawn narrow. */
+/** Maps times to percent of the waterfall's width. `folds` are spans in which all calls wait. They are drawn narrow. */
 export interface Scale {
   at: (time: number) => number;
   folds: { from: number; to: number }[];
@@ -139,7 +139,7 @@ export function scale(all: Segment[], fold: boolean): Scale {
   return { at, folds, start, end };
 }
 
-/** Returns the longest spans, at most four, in which nothing happens but waiting. Short ones are not worth a fold. */
+/** Returns the longest spans, at most four, in which all calls wait. It ignores short spans, because folding them saves little space. */
 function quiet(all: Segment[], start: number, end: number): { from: number; to: number }[] {
   const busy = [...all.filter((s) => s.kind !== "wait"), ...all.filter((s) => s.kind === "wait").flatMap((s) => [{ from: s.from, to: s.from }, { from: s.to, to: s.to }])].sort((a, b) => a.from - b.from);
   const gaps: { from: number; to: number }[] = [];

@@ -18,7 +18,7 @@ import { answerers, stateOf } from "./model.ts";
 export const runPath = (id: string) => `/runs/${encodeURIComponent(id)}`;
 export const threadPath = (id: string) => `/threads/${encodeURIComponent(id)}`;
 
-/** The id in the address of the page. The router decodes some escapes, and a second decoding would change an id such as `a%2f`. */
+/** Returns the id in the address of the page. It does not use the router: the router decodes some escapes, and a second decoding would change an id such as `a%2f`. */
 export function useId(): string {
   useLocation();
   const part = location.pathname.split("/")[2] ?? "";
@@ -44,7 +44,7 @@ export function StateTag({ run }: { run: RunSummary }) {
   return <Tag tone={tone === "none" ? "" : tone} icon={icon}>{word}</Tag>;
 }
 
-/** Says that what the page shows may be old. */
+/** Warns that the page may show old data. */
 export function Lost({ live }: { live: Live }) {
   if (live.state === "lost") {
     return (
@@ -58,7 +58,7 @@ export function Lost({ live }: { live: Live }) {
 
 const modeNames: Record<string, string> = { plan: "plan: read only", accept_edits: "accept edits" };
 
-/** The permission mode of a run or a thread, with the modes that the viewer may choose. */
+/** Shows the permission mode of a run or thread, and the modes that the viewer may choose. */
 export function Mode({ of, mode, choices, changed }: { of: { case: "runId" | "threadId"; value: string }; mode: string; choices: string[]; changed: () => void }) {
   const now = mode || "default";
   const [sending, send] = useState(false);
@@ -143,7 +143,7 @@ export function EndRun({ run, done }: { run: RunSummary; done: () => void }) {
   );
 }
 
-/** What waits and for whom, with links to the tickets. */
+/** Shows the open questions and who may answer them, with links to the tickets. */
 export function Waits({ waits, running }: { waits: WaitingCall[]; running: number }) {
   if (waits.length === 0) return null;
   return (
@@ -170,7 +170,7 @@ export function Waits({ waits, running }: { waits: WaitingCall[]; running: numbe
   );
 }
 
-/** The documents of a run or thread. Who may not read them sees none. */
+/** Shows the documents of a run or thread. A viewer that may not read them sees none. */
 export function Documents({ scope, id, title }: { scope: DocumentScope.RUN | DocumentScope.THREAD; id: string; title: string }) {
   const { data } = useQuery({ queryKey: ["documents", scope, id], queryFn: () => documents.listDocuments({ scope, scopeId: id, pageSize: 50 }), retry: false });
   if (!data || data.documents.length === 0) return null;
@@ -204,7 +204,7 @@ export function step(selector: string, by: 1 | -1) {
   all[Math.max(0, Math.min(all.length - 1, at < 0 ? (by > 0 ? 0 : all.length - 1) : at + by))]?.focus();
 }
 
-/** Whether the pointer or the focus is on an element: then nothing in it moves. */
+/** Reports whether the pointer or the focus is on an element. While it is, nothing in the element may move. */
 export function useHeld(): { held: boolean; hold: { onPointerEnter: () => void; onPointerLeave: () => void; onFocus: () => void; onBlur: () => void } } {
   const [held, set] = useState({ pointer: false, focus: false });
   return {

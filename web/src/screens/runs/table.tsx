@@ -72,7 +72,7 @@ export function ThreadTable({ threads }: { threads: ThreadSummary[] }) {
   );
 }
 
-/** The oldest question, and how many more there are. */
+/** Shows the oldest open question, and the number of the others. */
 function First({ waits }: { waits: WaitingCall[] }) {
   const w = waits[0];
   if (!w) return null;

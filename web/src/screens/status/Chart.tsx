@@ -1,10 +1,10 @@
-/** A small chart of the latest hour. */
+/** A small chart of the last hour. */
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 interface Line {
-  /** One value for each time; null leaves a gap. */
+  /** One value for each time; null makes a gap. */
   values: (number | null)[];
   tone?: "fail";
 }
@@ -24,7 +24,7 @@ interface Props {
 const height = 56;
 const hm = (s: number) => new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 
-/** Returns the colours of the theme. A canvas takes no variables, so an element of the page resolves them. */
+/** Returns the colours of the theme. A canvas cannot use CSS variables, so an element of the page resolves them. */
 function colours(at: HTMLElement) {
   const probe = at.appendChild(document.createElement("i"));
   const of = (name: string) => {
@@ -39,7 +39,7 @@ function colours(at: HTMLElement) {
 function draw(at: HTMLElement, times: number[], lines: Line[], limit?: number) {
   const c = colours(at);
   const most = Math.max(1, ...lines.flatMap((l) => l.values.map((v) => v ?? 0)));
-  // A limit far above the values would press them flat: it is named below the chart then.
+  // A limit far above the values would make them look flat. Such a limit is only named below the chart.
   const top = limit !== undefined && limit <= 4 * most ? Math.max(most, limit) : most;
   const series: uPlot.Series[] = [{}, ...lines.map((l, i): uPlot.Series => ({ stroke: l.tone ? c.fail : c.line, fill: i === 0 ? c.area : undefined, width: 1.5, points: { show: false } }))];
   const data: (number | null)[][] = [times, ...lines.map((l) => l.values)];

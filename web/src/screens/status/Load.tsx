@@ -1,4 +1,4 @@
-/** The load of the latest hour in charts. */
+/** Charts of the load in the last hour. */
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useQuery } from "@tanstack/react-query";
 import type { GetInfoResponse } from "../../../gen/toold/v1/admin_service_pb.ts";

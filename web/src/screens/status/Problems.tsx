@@ -1,4 +1,4 @@
-/** What is wrong, and what to do. */
+/** The list of problems, and what to do about them. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { type Problem, ProblemSeverity } from "../../../gen/toold/v1/status_pb.ts";

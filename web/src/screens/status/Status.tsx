@@ -1,4 +1,4 @@
-/** The status of the daemon: what is wrong, load, sources, workers, isolation. */
+/** The status of the daemon: problems, load, sources, workers, isolation. */
 import { ConnectError } from "@connectrpc/connect";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
@@ -70,7 +70,7 @@ export default function Status() {
   );
 }
 
-/** Reload and drain. A drain ends the daemon, so it takes two steps. */
+/** The buttons for reload and drain. A drain ends the daemon, so it needs two steps. */
 function Actions({ draining }: { draining: boolean }) {
   const queries = useQueryClient();
   const [armed, arm] = useState(false);

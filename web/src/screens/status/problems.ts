@@ -1,4 +1,4 @@
-/** What is wrong: one read for the status screen and for the number in the navigation. */
+/** Reads the problems of the daemon, once for both the status screen and the number in the navigation. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
@@ -6,7 +6,7 @@ import { admin } from "../../api/clients.ts";
 import { useSession } from "../../api/session.tsx";
 import { setBadge } from "../../parts/Shell.tsx";
 
-/** Who may see the status. */
+/** The roles that may see the status. */
 export const mayLook = [Role.OPERATOR, Role.VIEWER, Role.ADMIN];
 
 /** Reads the problems every `interval` milliseconds while the tab is visible. */

@@ -1,7 +1,7 @@
-/** Writes numbers for people. */
+/** Formats a number for people. */
 export const count = (n: number | bigint) => n.toLocaleString("en");
 
-/** Writes a number of bytes: `2.1 GiB`. */
+/** Formats a number of bytes: `2.1 GiB`. */
 export function bytes(n: bigint | number): string {
   let f = Number(n);
   for (const unit of ["B", "KiB", "MiB", "GiB"]) {

@@ -1,4 +1,4 @@
-/** The bar that decides: rest, armed, declining, sent. No decision takes one key. */
+/** The bar with the buttons that decide. Its steps are rest, armed, declining and sent. One key alone never decides. */
 import { useEffect, useState, type ReactNode } from "react";
 import { RememberScope, type RememberOption, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
 import { useKeys } from "../../keys.ts";
@@ -11,7 +11,7 @@ export interface Kept {
   hours: number;
 }
 
-/** What the buttons say, and what happens when they are pressed. */
+/** The texts of the buttons, and the functions that they call. */
 export interface Words {
   act: string;
   question: ReactNode;
@@ -25,18 +25,18 @@ interface Props {
   rights: TicketRights;
   words: Words;
   options: RememberOption[];
-  /** Why there is no yes yet, such as an answer that is missing. */
+  /** Why the viewer cannot say yes yet, such as a missing answer. */
   notYet?: string;
   editing: boolean;
   edit?: () => void;
   answering: boolean;
-  /** A result in the tool's place. */
+  /** Lets the viewer give a result in the tool's place. */
   instead?: () => void;
   sent: boolean;
   approve: (kept: Kept | undefined) => void;
-  /** Absent when one of the answers ends the call. */
+  /** Undefined when one of the answers already ends the call. */
   decline?: (reason: string) => void;
-  /** The typed reason; it stays when somebody else decides first. */
+  /** The typed reason. It stays when another person decides first. */
   reason: string;
   setReason: (text: string) => void;
 }
@@ -50,7 +50,7 @@ export function Bar(p: Props) {
   const approve = p.rights.approve?.allowed ?? false, decline = (p.decline && p.rights.decline?.allowed) ?? false, may = approve && !p.notYet && !p.sent;
   const options = p.rights.remember?.allowed ? p.options.slice(0, 9) : [];
   const chosen = scope ?? p.rights.rememberScopes[0] ?? RememberScope.RUN;
-  useEffect(() => void (step === "arm" && setStep("rest")), [p.digest, approve]); // the armed question has changed; a typed reason stays
+  useEffect(() => void (step === "arm" && setStep("rest")), [p.digest, approve]); // disarms when the question changes; a typed reason stays
   useEffect(() => setStep("rest"), [p.sent]);
   const kept = () => (option > 0 && options[option - 1] ? { option: options[option - 1]!.option, scope: chosen, hours } : undefined);
   const yes = () => may && deliberate() && p.approve(kept());

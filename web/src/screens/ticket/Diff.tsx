@@ -21,7 +21,7 @@ export interface FileDiff {
   removed: number;
 }
 
-/** Reads a unified diff. Lines that it does not understand are remarks, so that nothing is left out. */
+/** Parses a unified diff. Lines that it does not understand become remarks, so that no text is left out. */
 export function parseDiff(text: string): FileDiff[] {
   const files: FileDiff[] = [];
   let file: FileDiff | undefined, old = 0, now = 0, oldLeft = 0, nowLeft = 0;
@@ -53,7 +53,7 @@ export function parseDiff(text: string): FileDiff[] {
   return files;
 }
 
-/** Marks what is different between two lines: what is left between their common beginning and end. */
+/** Marks the different part of two lines: everything between their common beginning and their common end. */
 function marked(text: string, other: string | undefined, as: "del" | "ins"): ReactNode {
   if (other === undefined || text === other) return exactly(text);
   const most = Math.min(text.length, other.length);
@@ -80,7 +80,7 @@ function pairs(lines: Line[]): [Line | undefined, Line | undefined][] {
 
 const wide = matchMedia("(min-width: 44rem)");
 const useWide = () => useSyncExternalStore((changed) => (wide.addEventListener("change", changed), () => wide.removeEventListener("change", changed)), () => wide.matches);
-/** The view that the viewer chose last. */
+/** The view that the viewer chose most recently. */
 let chosen: "sbs" | "uni" = "sbs";
 
 export function Diff({ text, name }: { text: string; name: string }) {

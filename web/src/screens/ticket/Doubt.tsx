@@ -1,4 +1,4 @@
-/** It is not known whether a call ran: what is known, and the three answers. */
+/** The ticket of a call in doubt, of which it is not known whether it ran: the known facts, and the three answers. */
 import { Link } from "wouter";
 import { Executed, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { DecisionAction } from "../../../gen/toold/v1/suspension_pb.ts";

@@ -1,4 +1,4 @@
-/** Editing the arguments: a form, what changed, and how the edited call would be judged. */
+/** Edits the arguments: a form, the changes, and how the rules would judge the edited call. */
 import { ConnectError } from "@connectrpc/connect";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
@@ -17,7 +17,7 @@ import { Form, RawJson } from "./Form.tsx";
 import { print, tryParse, type Json } from "./json.ts";
 import { check, shapeOf } from "./schema.ts";
 
-/** Asks how a call would be judged if the viewer approved it with these arguments. */
+/** Asks the daemon how it would judge a call if the viewer approved it with these arguments. */
 export function useJudged(suspensionId: string, args: string, on: boolean) {
   const [settled, settle] = useState(args);
   useEffect(() => {
@@ -35,7 +35,7 @@ interface Props {
   set: (v: Json | undefined) => void;
   close: () => void;
   digest: string;
-  /** How many people must agree. */
+  /** Number of people who must agree. */
   votes: number;
 }
 
@@ -84,7 +84,7 @@ export function Edit({ suspensionId, schema, before, value, set, close, digest, 
   );
 }
 
-/** The arguments that somebody else voted for, beside those of the question. A vote for them has the same text. */
+/** Shows the arguments that another person voted for, beside the arguments of the question. A vote for them sends exactly the same text. */
 export function Agree({ suspensionId, before, vote, close, votes }: { suspensionId: string; before: string; vote: Vote; close: () => void; votes: number }) {
   const { data, error, isFetching } = useJudged(suspensionId, vote.arguments, true);
   useKeys({ escape: close });
@@ -101,7 +101,7 @@ export function Agree({ suspensionId, before, vote, close, votes }: { suspension
   );
 }
 
-/** JSON text with a line for each value. */
+/** Writes JSON text with one line for each value. */
 const lines = (text: string) => {
   const v = tryParse(text);
   return v === undefined ? text : print(v, 2);

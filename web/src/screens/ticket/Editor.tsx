@@ -1,4 +1,4 @@
-/** An editor for JSON. It lives in a shadow root, where the page's policy allows the style sheets that it makes. */
+/** An editor for JSON. It is in a shadow root, because the content security policy allows its style sheets only there. */
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { bracketMatching } from "@codemirror/language";
@@ -33,7 +33,7 @@ export function Editor({ label, text, set }: { label: string; text: string; set:
       }),
     });
     return () => view.destroy();
-    // The editor owns its text after the start.
+    // After the first render, the editor manages its text itself.
   }, []);
   return <div ref={host} className="editor" />;
 }

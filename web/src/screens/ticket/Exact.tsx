@@ -1,17 +1,17 @@
-/** A text that runs: all of it, with what hides text made visible. */
+/** Shows a text that will run, in full. Characters that could hide text become visible. */
 import type { ReactNode } from "react";
 import { Chip, oneLine } from "../../parts/Text.tsx";
 
-/** From this length on, the same character again and again is one chip: it would push the rest out of sight. */
+/** From this number of repetitions on, one chip stands for a repeated character. Otherwise the repetitions would push the other text out of view. */
 const run = 40;
-/** Elements of one text. Beyond them, characters that cannot be seen are written as text, so that a page of them stays usable. */
+/** Maximum number of elements of one text. After them, invisible characters are written as text, so that the page stays fast. */
 const mostChips = 2000;
-const hidden = /([\s\S])\1{39,}|[\s\u2800]{40,}|[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu; // a space that is not U+0020 separates no words of a command
+const hidden = /([\s\S])\1{39,}|[\s\u2800]{40,}|[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]|(?! )\p{Zs}/gu; // a space other than U+0020 does not separate the words of a command
 
 const names: Record<string, string> = { " ": "spaces", "\n": "line feeds", "\t": "tabs" };
 const readable = (c: string) => names[c] ?? `times “${oneLine(c)}”`;
 
-/** Returns all of a text as nodes. Chips stand for what cannot be seen and for long runs of one character. */
+/** Returns the whole text as nodes. Chips replace invisible characters and long repetitions of one character. */
 export function exactly(text: string): ReactNode[] {
   const out: ReactNode[] = [];
   let from = 0, chips = 0, plain = "";
@@ -36,7 +36,7 @@ export function exactly(text: string): ReactNode[] {
 
 export const Exact = ({ children }: { children: string }) => <bdi className="text">{exactly(children)}</bdi>;
 
-/** The length of a text in UTF-8. */
+/** Formats the length of a text in UTF-8. */
 export function bytes(text: string): string {
   const n = new TextEncoder().encode(text).length;
   return n === 1 ? "1 byte" : `${n.toLocaleString("en")} bytes`;

@@ -11,9 +11,9 @@ interface Props {
   schema: Json;
   value: Json | undefined;
   set: (v: Json | undefined) => void;
-  /** What is wrong, by path. */
+  /** Error messages, by path. */
   errors: ReadonlyMap<string, string>;
-  /** The value before the edit; fields that differ are marked. */
+  /** The value before the edit. Fields that differ from it are marked. */
   before?: Json;
   path?: string;
 }
@@ -22,7 +22,7 @@ export function Form(p: Props) {
   const shape = shapeOf(p.schema);
   if (shape.kind !== "object") return <One {...p} name="answer" required path={p.path ?? ""} />;
   const value: JsonObject = isObject(p.value) ? p.value : {}, before = isObject(p.before) ? p.before : undefined;
-  // Members that the schema does not list are kept; they are edited as JSON.
+  // Members that the schema does not list are kept. The viewer edits them as JSON.
   return (
     <div className="stack">
       {shape.fields.map((f) => (
@@ -42,7 +42,7 @@ export function Form(p: Props) {
 }
 
 function withMember(o: JsonObject, name: string, v: Json | undefined): JsonObject {
-  // Not by assignment: __proto__ is the name of a member like any other.
+  // A map, because an assignment to a member named __proto__ would not create it.
   const members = new Map(Object.entries(o));
   if (v === undefined) members.delete(name);
   else members.set(name, v);
@@ -108,7 +108,7 @@ function rows(v: Json | undefined): number {
   return Math.min(16, Math.max(1, lines));
 }
 
-/** An empty field leaves out what may be left out; a required text, and one that was there, may be empty. */
+/** Returns the value of a text field. An empty optional field has no value, unless it had a text before the edit. */
 const typed = (text: string, p: OneProps) => (text === "" && !p.required && typeof p.before !== "string" ? undefined : text);
 
 function Options({ options, required, value, set, name }: { options: Option[]; required: boolean; value: Json | undefined; set: (v: Json | undefined) => void; name: string }) {
@@ -138,7 +138,7 @@ function Options({ options, required, value, set, name }: { options: Option[]; r
 function List({ of, ...p }: OneProps & { of: Json }) {
   const items = Array.isArray(p.value) ? p.value : [];
   const shape = shapeOf(of);
-  // A list of a few known values is a group of boxes.
+  // A list of a few known values is shown as a group of check boxes.
   if (shape.kind === "options" && shape.options.length <= 20)
     return (
       <div className="opts">
@@ -169,7 +169,7 @@ function List({ of, ...p }: OneProps & { of: Json }) {
   );
 }
 
-/** JSON text. A text that is no JSON stays in the editor and is reported; the value is then left out. */
+/** A field for JSON text. Invalid text stays in the editor and is reported; the value is then left out. */
 export function RawJson({ label, value, set }: { label: string; value: Json | undefined; set: (v: Json | undefined) => void }) {
   const [text, setText] = useState(() => (value === undefined ? "" : print(value, 2)));
   const wrong = text.trim() !== "" && tryParse(text) === undefined;

@@ -1,4 +1,4 @@
-/** What the viewer has to do next, where a yes alone does not end the matter. */
+/** Says what the viewer has to do next, when a yes alone is not enough. */
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { DecisionAction, type TicketRights } from "../../../gen/toold/v1/suspension_pb.ts";
 import { useSession } from "../../api/session.tsx";
@@ -28,7 +28,7 @@ function NextVote({ call, rights }: { call: Call; rights: TicketRights }) {
         </div>
       </Note>
     );
-  if (!rights.approve?.allowed) return null; // the bar says why
+  if (!rights.approve?.allowed) return null; // the bar shows the reason
   const edit = others.find((v) => v.edited);
   return (
     <Note tone="run">

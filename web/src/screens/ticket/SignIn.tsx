@@ -1,4 +1,4 @@
-/** A sign-in: where, who gets it, and what it may then do. */
+/** The ticket of a sign-in: the page, who gets the access, and what the access permits. */
 import type { Suspension } from "../../../gen/toold/v1/suspension_pb.ts";
 import { Icon } from "../../parts/Icon.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
@@ -7,14 +7,14 @@ import { isObject, tryParse, type Json } from "./json.ts";
 
 const text = (v: Json | undefined) => (typeof v === "string" ? v : "");
 
-/** Only pages of the web are links; every other address is text. */
+/** Returns the URL of a web page. It returns undefined for any other address, which is shown as text, not as a link. */
 function page(v: string): URL | undefined {
   const u = URL.canParse(v) ? new URL(v) : undefined;
   return u && (u.protocol === "https:" || u.protocol === "http:") && !u.username && !u.password ? u : undefined;
 }
 const hostOf = (v: string) => (URL.canParse(v) ? new URL(v).host : v);
 
-/** `open` says that the viewer may still sign in. */
+/** `open` reports that the viewer may still sign in. */
 export function SignIn({ s, open }: { s: Suspension; open: boolean }) {
   const p = tryParse(s.parameters);
   if (!isObject(p)) return null;

@@ -1,4 +1,4 @@
-/** The question about one call: what would run, and the answer. */
+/** The ticket of a call: what would run, and the form for the answer. */
 import { Code, ConnectError } from "@connectrpc/connect";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
@@ -33,16 +33,16 @@ import { Arguments, What } from "./What.tsx";
 import "./ticket.css";
 
 export interface TicketProps {
-  /** With the question, which is open unless it is settled. */
+  /** The call with its question. The question is open unless `settled` is set. */
   call: Call;
   rights: TicketRights;
-  /** A settled question has no form. */
+  /** Set when the question is settled. The ticket then has no form. */
   settled?: SettledQuestion;
-  /** The daemon has stored the viewer's answer. */
+  /** Called when the daemon has stored the viewer's answer. */
   onDecided: () => void;
 }
 
-/** What a yes would change: the arguments, by the viewer or as somebody else voted for them, or the result. */
+/** What a yes would change: the arguments as the viewer edited them, the arguments that another person voted for, or the result. */
 type Change = { kind: "edit"; value: Json | undefined } | { kind: "vote"; vote: Vote } | { kind: "instead"; answer: InsteadAnswer };
 
 const hour = 3_600_000;
@@ -148,20 +148,20 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
   );
 }
 
-/** Escape in a field leaves the field, not the ticket: what was typed stays. */
+/** Escape in a field leaves the field but not the ticket. The typed text stays. */
 function leaveField(e: KeyboardEvent<HTMLElement>) {
   if (e.key !== "Escape" || !(e.target instanceof HTMLElement) || !e.target.matches("input, textarea, select")) return;
   e.preventDefault();
   e.target.blur();
 }
 
-/** Reports whether an answer may have reached the daemon, although no reply came back. */
+/** Reports whether the daemon may have received the answer, although no reply arrived. */
 const lostAnswer = (e: unknown) => !(e instanceof ConnectError) || (toFailure(e).reason === "" && [Code.Unavailable, Code.Unknown, Code.Canceled, Code.DeadlineExceeded, Code.Internal].includes(e.code));
 const unknown = "It is not known whether your answer was taken.";
 
 const messageOf = (e: unknown) => (e instanceof ConnectError ? toFailure(e).message : String(e));
 
-/** What a decision says, beside what every decision has. */
+/** The content of a decision, without the fields that every decision has. */
 type Content = Pick<MessageInitShape<typeof DecisionSchema>, "action" | "result" | "arguments" | "reason" | "resultInstead">;
 
 function doubtResult(a: DoubtAnswer): JsonObject {
@@ -186,7 +186,7 @@ function words(call: Call, k: { doubt: boolean; asks: boolean; proposed: boolean
   return k.proposed ? { act: "Approve as edited", question: "Run the edited call? It was asked about", yes: "Yes, run the edit", no: "Decline", help: no } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it", no: "Decline", help: `Approving runs exactly what is above. ${no}` };
 }
 
-/** Returns one id for each decision. A decision that is sent again unchanged keeps its id, so it counts once. */
+/** Returns a function that returns the id of a decision. An unchanged decision that is sent again keeps its id, so it counts once. */
 function useDecisionId() {
   const ids = useRef(new Map<string, string>());
   return (content: string) => {
@@ -218,7 +218,7 @@ function Moved({ was, now, seen }: { was: string; now: string; seen: () => void 
   );
 }
 
-/** What the call changes is no longer what the question showed. */
+/** Warns that the things that the call changes have changed since the question was asked. */
 function Under({ d }: { d: Description }) {
   return (
     <Note tone="wait" icon="warn">
@@ -228,7 +228,7 @@ function Under({ d }: { d: Description }) {
   );
 }
 
-/** What was typed before somebody else decided. */
+/** Shows what the viewer typed before another person decided. */
 function Unsent({ typed }: { typed: { reason: string; arguments: string; answer: Json | undefined; message: string; data: Json | undefined } }) {
   const texts = [typed.reason, typed.arguments, typed.answer === undefined ? "" : print(typed.answer), typed.message, typed.data === undefined ? "" : print(typed.data)].filter(Boolean);
   if (texts.length === 0) return null;

@@ -1,4 +1,4 @@
-/** What would run: previews, a command part by part, arguments. Nothing is left out or hidden behind a scrollbar. */
+/** Shows what would run: previews, the parts of a command, the arguments. Nothing is left out, and nothing is hidden behind a scrollbar. */
 import { useMemo, useState, type ReactNode } from "react";
 import { Kind, Safety, type CommandPart } from "../../../gen/toold/v1/assessment_pb.ts";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
@@ -11,7 +11,7 @@ import { Diff } from "./Diff.tsx";
 import { bytes, Exact, exactly } from "./Exact.tsx";
 import { isObject, Num, tryParse, type Json } from "./json.ts";
 
-/** The parts of the ticket that say what runs, in the order of a decision. */
+/** The parts of the ticket that show what runs, in the order in which a person needs them to decide. */
 export function What({ call }: { call: Call }) {
   const d = call.suspension?.description ?? call.description;
   const text = call.suspension?.pending?.arguments || call.effectiveArguments;
@@ -38,7 +38,7 @@ export function What({ call }: { call: Call }) {
   );
 }
 
-/** Counts the characters that JSON text writes as escapes and that cannot be seen when it is read. */
+/** Counts the characters in JSON text that are written as escapes and would be invisible without them. */
 function countEscaped(text: string): number {
   let n = 0;
   const walk = (v: Json) => {
@@ -82,7 +82,7 @@ function Command({ text, parts, call }: { text: string; parts: CommandPart[]; ca
 
 const sentence = (s: string) => s.charAt(0).toUpperCase() + s.slice(1);
 
-/** Underlines the parts of a command that do more than read, where the text has them literally. */
+/** Underlines the parts of a command that do more than read, if the text contains them literally. */
 function underlined(text: string, parts: CommandPart[]): ReactNode[] {
   const found: { from: number; to: number; part: CommandPart }[] = [];
   let at = 0;
@@ -113,7 +113,7 @@ function Preview({ content: c }: { content: Content }) {
         <div className="code"><pre><Exact>{c.text}</Exact></pre></div>
       </section>
     );
-  // Images, pages and links of tools are named, not opened.
+  // Images, pages and links of tools are only named. The page does not open them.
   return (
     <p className="t2">
       <Icon name="file" small /> <Text most={200}>{c.name || c.uri || "content"}</Text> <span className="t3">{oneLine(c.mimeType, 80)}{c.data.length > 0 && `, ${c.data.length.toLocaleString("en")} bytes`}. It is not shown here.</span>
@@ -134,7 +134,7 @@ function Notes({ notes, degraded }: { notes: string[]; degraded: boolean }) {
   );
 }
 
-/** Above this number of values the arguments are shown as JSON: a line for each would stop the browser. */
+/** Maximum number of values that get a line each. Larger arguments are shown as JSON, because so many lines would block the browser. */
 const mostValues = 2000;
 const count = (v: Json): number => (isObject(v) || Array.isArray(v) ? Object.values(v).reduce<number>((n, x) => n + count(x), 1) : 1);
 
@@ -158,7 +158,7 @@ export function Arguments({ text }: { text: string }) {
   );
 }
 
-/** A value as lines of names and values, every value in full. */
+/** Shows a value as lines of names and values. Each value is shown in full. */
 export function Fields({ value, depth }: { value: Json; depth: number }): ReactNode {
   const entries: [string, Json][] = isObject(value) ? Object.entries(value) : Array.isArray(value) ? value.map((x, i) => [`[${i}]`, x]) : [];
   if (depth === 0 && entries.length === 0) return <span className="t3">none</span>;

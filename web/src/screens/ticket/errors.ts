@@ -1,7 +1,7 @@
 import { ConnectError } from "@connectrpc/connect";
 import { BadRequestSchema } from "../../../gen/google/rpc/error_details_pb.ts";
 
-/** Returns what a refusal says about fields below `prefix`, by their path below it. */
+/** Returns the messages of a refusal about fields below `prefix`. The keys are the paths below `prefix`. */
 export function violations(error: unknown, prefix: string): Map<string, string> {
   const out = new Map<string, string>();
   if (!(error instanceof ConnectError)) return out;

@@ -1,4 +1,4 @@
-/** The facts of a ticket: who asks, until when, what it can reach, what the answer is bound to. */
+/** The facts of a ticket: who asks, when the question expires, what the call can reach, and for what the answer is valid. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
@@ -74,7 +74,7 @@ export function Asked({ call }: { call: Call }) {
   );
 }
 
-/** Why a call is asked about although no rule names it. The permission gate says the tier, and the part of a command that it asks about. */
+/** Says why a call needs an answer although no rule matches it. The permission gate reports the tier, and the part of a command that caused the question. */
 function Default({ s }: { s: Suspension }) {
   const p = tryParse(s.parameters);
   if (s.action !== "approval" || !isObject(p) || typeof p.tier !== "string") return null;
@@ -119,7 +119,7 @@ export function Reach({ call }: { call: Call }) {
   );
 }
 
-/** `use` takes over the arguments that somebody else voted for. */
+/** `use` opens the arguments that another person voted for. */
 export function Votes({ s, open, use }: { s: Suspension; open: boolean; use?: (vote: Vote) => void }) {
   const needed = s.approvers?.count ?? 1;
   if (needed < 2) return null;

@@ -1,4 +1,4 @@
-/** JSON whose numbers keep their digits: 1, 1.0 and 12345678901234567890 stay as they were written. */
+/** JSON with exact numbers: 1, 1.0 and 12345678901234567890 stay as they were written. */
 
 export class Num {
   constructor(readonly text: string) {}
@@ -24,7 +24,7 @@ export function print(v: Json, indent = 0, at = 0): string {
 
 export const isObject = (v: unknown): v is JsonObject => typeof v === "object" && v !== null && !Array.isArray(v) && !(v instanceof Num);
 
-/** Returns whether two values are written alike. The order of members does not count. */
+/** Reports whether two values are written in the same way. The order of members does not matter. */
 export function same(a: Json | undefined, b: Json | undefined): boolean {
   if (a === undefined || b === undefined) return a === b;
   if (isObject(a) && isObject(b)) {

@@ -1,4 +1,4 @@
-/** The keywords of JSON Schema that forms support. A value with other keywords is edited as JSON. The daemon checks every answer by the whole schema. */
+/** The keywords of JSON Schema that forms support. Values with other keywords are edited as JSON. The daemon checks every answer against the whole schema. */
 import { isObject, Num, print, same, tryParse, type Json, type JsonObject } from "./json.ts";
 
 export interface Option {
@@ -22,14 +22,14 @@ export interface Field {
   required: boolean;
 }
 
-/** Above this number of fields or items a form is slow; they are edited as JSON. */
+/** Maximum number of fields or items in a form. A larger form would be slow, so such values are edited as JSON. */
 export const mostFields = 200;
 
 const str = (v: Json | undefined) => (typeof v === "string" ? v : "");
 const num = (v: Json | undefined) => (v instanceof Num ? Number(v.text) : undefined);
 const asTitle = (v: Json) => (typeof v === "string" ? v : print(v));
 
-/** Returns how a form edits a value of a schema. */
+/** Returns how a form edits a value that has this schema. */
 export function shapeOf(schema: Json | undefined): Shape {
   if (!isObject(schema)) return { kind: "json" };
   const options = optionsOf(schema);
@@ -46,7 +46,7 @@ export function shapeOf(schema: Json | undefined): Shape {
     case "array":
       return isObject(schema.items) ? { kind: "list", of: schema.items } : { kind: "json" };
     case "object": {
-      // Members beside the listed ones need the editor for JSON, unless the schema excludes them.
+      // The viewer edits members that are not listed as JSON, unless the schema forbids them.
       const properties = isObject(schema.properties) ? schema.properties : {};
       if (isObject(schema.additionalProperties) || Object.keys(properties).length === 0 || Object.keys(properties).length > mostFields) return { kind: "json" };
       const required = Array.isArray(schema.required) ? schema.required : [];
@@ -68,7 +68,7 @@ function optionsOf(schema: JsonObject): Option[] | undefined {
   return undefined;
 }
 
-/** Says in a few words what a schema wants: `whole number, 1 to 60`. */
+/** Describes the values that a schema allows in a few words: `whole number, 1 to 60`. */
 export function hint(schema: Json, required: boolean): string {
   if (!isObject(schema)) return required ? "required" : "";
   const shape = shapeOf(schema), low = num(schema.minimum) ?? num(schema.exclusiveMinimum), high = num(schema.maximum) ?? num(schema.exclusiveMaximum);
@@ -80,7 +80,7 @@ export function hint(schema: Json, required: boolean): string {
   return words.filter(Boolean).join(", ");
 }
 
-/** Returns the first value of a form. It has only members that the form shows: nobody answers with what the page hides. */
+/** Returns the initial value of a form. It contains only members that the form shows, so that no person sends a value that the page hides. */
 export function blank(schema: Json): Json | undefined {
   if (!isObject(schema)) return undefined;
   const shape = shapeOf(schema);
@@ -92,7 +92,7 @@ export function blank(schema: Json): Json | undefined {
   return Object.fromEntries(members.filter((m): m is [string, Json] => m[1] !== undefined));
 }
 
-/** Returns what is wrong with a value, by path such as `note` or `hosts[1].port`. */
+/** Returns the errors of a value by path, such as `note` or `hosts[1].port`. */
 export function check(schema: Json, v: Json | undefined, required: boolean, path = "", out = new Map<string, string>()): Map<string, string> {
   if (v === undefined) {
     if (required) out.set(path, "It is required.");

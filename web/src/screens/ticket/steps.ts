@@ -1,7 +1,7 @@
 /** The steps of a decision: rest, then armed or declining. */
 import { useEffect, useRef, useState, type KeyboardEvent as ReactKeyboardEvent } from "react";
 
-/** Milliseconds between two acts of a person. Typed text, a paste that a program sends as keys, and a double click are faster. */
+/** Minimum time between two actions of a person, in milliseconds. Typing, a program that pastes text as keys, and a double click are faster. */
 const apart = 250;
 
 export function useSteps() {
@@ -22,9 +22,9 @@ export function useSteps() {
     },
     /** Reports whether the last letter is not part of a text. */
     alone: () => letters.current[1] - letters.current[0] > apart,
-    /** Reports whether the step was on the page long enough to be read before the act that leaves it. */
+    /** Reports whether the current step was shown long enough to be read. */
     deliberate: () => performance.now() - since.current > apart,
-    /** A held Enter presses a button again and again; only its first press counts. */
+    /** Ignores the repeated presses of a held Enter. Only the first press counts. */
     held: (e: ReactKeyboardEvent) => {
       if (e.repeat && e.key === "Enter") e.preventDefault();
     },

@@ -18,15 +18,15 @@ import { Time } from "../../parts/Time.tsx";
 import { History } from "./History.tsx";
 import { differences, suspicionOf } from "./model.ts";
 
-/** Calls that met the quarantine are counted up to this number. */
+/** Maximum number to which calls of the quarantined tool are counted. */
 const mostMet = 50;
 
 interface Props {
   held: QuarantinedTool;
-  /** The ids of the tools that the viewer sees. */
+  /** Ids of the tools that the viewer sees. */
   ids: string[];
   tab?: string;
-  /** The daemon does not answer: nothing can be sent. */
+  /** True while the daemon does not answer. Nothing can then be sent. */
   lost: boolean;
 }
 
@@ -88,8 +88,8 @@ function Answer({ q, lost, calls: link, met }: { q: QuarantinedTool; lost: boole
   const [step, setStep] = useState<Step>("rest");
   const [error, setError] = useState<unknown>();
   const digest = q.waiting!.digest, tool = q.waiting!.id;
-  const [armed, setArmed] = useState(digest); // the digest that the viewer looked at when the bar was armed
-  // Tools of workers belong to a namespace; the others serve all namespaces.
+  const [armed, setArmed] = useState(digest); // the digest of the definition that was shown when the bar was armed
+  // Tools of workers belong to one namespace. Other tools serve all namespaces, so only an admin may answer.
   const role = has(Role.ADMIN) || (has(Role.OPERATOR) && q.waiting!.source.startsWith("worker:")), may = role && !lost;
   const arm = (to: Step) => {
     setArmed(digest);

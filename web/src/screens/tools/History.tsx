@@ -1,4 +1,4 @@
-/** The definitions of a tool that were trusted or refused, and what each one changed. */
+/** The trusted and refused definitions of a tool, and the changes of each one. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
 import type { JudgedDefinition } from "../../../gen/toold/v1/admin_service_pb.ts";
@@ -9,7 +9,7 @@ import { Text } from "../../parts/Text.tsx";
 import { exact } from "../../parts/Time.tsx";
 import { differences, short, useDefinitions } from "./model.ts";
 
-/** The definition that was trusted before the judgement with this index. */
+/** Returns the definition that was trusted before the judgement with this index. */
 const before = (all: JudgedDefinition[], i: number) => all.slice(i + 1).find((d) => !d.refused)?.definition;
 
 function Judgement({ d, first }: { d: JudgedDefinition; first: boolean }) {
@@ -24,7 +24,7 @@ function Day({ d }: { d: JudgedDefinition }) {
   return <time dateTime={at.toISOString()} title={exact(at)}>{at.toLocaleDateString("en-GB", { day: "numeric", month: "short", ...(thisYear ? {} : { year: "numeric" }) })}</time>;
 }
 
-/** The list, with what changed in a few words. `full` shows each difference. */
+/** Shows the list with short descriptions of the changes. With `full`, it shows each difference. */
 export function History({ tool, source = "", full = false }: { tool: string; source?: string; full?: boolean }) {
   const { data, error, refetch } = useDefinitions(tool);
   if (error) return <Failure error={error} what="The history of the definition was not read." again={() => void refetch()} />;

@@ -32,7 +32,7 @@ function rowsOf(all: Descriptor[], quarantine: QuarantinedTool[], find: string):
   const matches = (d: Descriptor | undefined) => !!d && [d.id, d.displayName, d.description, d.source, d.category, ...d.aliases].some((text) => text.toLowerCase().includes(wanted));
   const held = quarantine.filter((q) => matches(q.waiting)).map((q) => ({ to: heldPath(q), group: groupOf(q), held: q }));
   const bySource = all.filter(matches).map((tool) => ({ to: `/tools/${encodeURIComponent(tool.id)}`, group: tool.source, tool }));
-  // Sorting is stable, so the tools of a source stay in the order of their ids.
+  // Sorting is stable, so the tools of a source stay ordered by id.
   bySource.sort((a, b) => Number(b.group === "builtin") - Number(a.group === "builtin") || (a.group < b.group ? -1 : a.group > b.group ? 1 : 0));
   return [...held.filter((r) => r.group === "Held back"), ...held.filter((r) => r.group === "Refused"), ...bySource];
 }

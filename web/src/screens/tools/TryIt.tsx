@@ -1,4 +1,4 @@
-/** Tries a tool: a form, what a call would do, and the call. */
+/** Tries a tool: a form, a description of what the call would do, and the call itself. */
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -40,7 +40,7 @@ export function TryIt({ tool, lost }: { tool: Descriptor; lost: boolean }) {
       return { arguments: args, response, took: performance.now() - began, at: timestampNow() };
     },
   });
-  // The id is made before the call is sent, so that a request that is sent again finds the same call.
+  // The id is created before the call is sent, so that a repeated request finds the same call.
   const run = useMutation({ mutationFn: async (args: string) => (await calls.callTool({ spec: { tool: tool.id, arguments: args, callId: crypto.randomUUID(), lingerNever: true }, wait: { seconds: 2n, nanos: 0 } })).call! });
   if (!has(Role.CALLER, Role.DELEGATE)) return <section className="sec"><h2>Try it</h2><Note icon="info">Describing and running a tool needs the role caller, which you do not have.</Note></section>;
   const now = describe.data && describe.data.arguments === text ? describe.data : undefined;
@@ -69,7 +69,7 @@ export function TryIt({ tool, lost }: { tool: Descriptor; lost: boolean }) {
           onKeyDown={(e) => {
             if (e.key !== "Enter" || !e.shiftKey) return;
             e.preventDefault();
-            if (ready && !e.repeat) run.mutate(text); // a key that is held down runs the tool once
+            if (ready && !e.repeat) run.mutate(text); // a held key runs the tool only once
           }}
         >
           {json ? <JSONText label="Arguments" value={text} onChange={change} error={errors.size ? [...errors].map(([f, t]) => `${f} ${t}`).join("; ") : undefined} /> : <SchemaForm schema={schema!} value={text} onChange={change} errors={errors} />}
@@ -139,7 +139,7 @@ function WouldHappen({ described: { response: r, took, at, arguments: sent }, cu
   );
 }
 
-/** The text without white space between tokens; the order of members counts. */
+/** Returns the text without white space between tokens. It does not change the order of members. */
 const canonical = (text: string) => indent(text).replace(/\n\s*/g, "").replaceAll('": ', '":');
 
 function Gate({ verdict: v }: { verdict: Verdict }) {

@@ -1,4 +1,4 @@
-/** What the tools screen reads, and words for it. */
+/** The data of the tools screen, and words for it. */
 import { clone, create, toJson } from "@bufbuild/protobuf";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import type { JudgedDefinition, QuarantinedTool } from "../../../gen/toold/v1/admin_service_pb.ts";
@@ -48,7 +48,7 @@ export function useSources() {
   return useQuery({ queryKey: ["sources"], enabled: has(Role.OPERATOR, Role.VIEWER, Role.ADMIN), refetchInterval: again, queryFn: async () => (await admin.listSources({})).sources });
 }
 
-/** How often the tools were called, among the newest calls that the viewer may see. */
+/** Counts the calls of each tool among the newest calls that the viewer may see. */
 export function useToolCalls() {
   const { has } = useSession();
   return useQuery({
@@ -62,7 +62,7 @@ export function useToolCalls() {
   });
 }
 
-/** The judgements on the definitions of a tool, the newest first, until there are 50. */
+/** Reads the judgements on the definitions of a tool, newest first, at most 50. */
 export function useDefinitions(tool: string) {
   const { has } = useSession();
   return useQuery({
@@ -106,7 +106,7 @@ export function sourceState(s: Source | undefined): Effect | undefined {
   if (s?.state === SourceState.CONNECTING) return { word: "connecting", tone: "wait", icon: "wait" };
 }
 
-/** Returns a descriptor in parts: the texts that models read first, each as it is. */
+/** Returns the parts of a descriptor. The texts that models read come first, unchanged. */
 export function partsOf(d: Descriptor | undefined): [string, string][] {
   if (!d) return [];
   const rest = clone(DescriptorSchema, d);
@@ -116,23 +116,23 @@ export function partsOf(d: Descriptor | undefined): [string, string][] {
     ["effects", effects(d.effects)], ["mildest effects", effects(d.mildest)],
   ];
   Object.assign(rest, { description: "", guidance: "", parameters: "", resultSchema: "", effects: undefined, mildest: undefined, digest: "" });
-  // In JSON of messages, the order of the members of maps is not fixed.
+  // Sorts members, because the JSON of protobuf maps has no fixed order.
   const sorted = (v: unknown): unknown => (v && typeof v === "object" && !Array.isArray(v) ? Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1)).map(([k, x]) => [k, sorted(x)])) : v);
   return [...parts, ["everything else", JSON.stringify(sorted(toJson(DescriptorSchema, rest)), null, 2)]];
 }
 
-/** Compares two definitions. The texts of the schemas keep the order of their members. */
+/** Compares two definitions. The members in the texts of the schemas keep their order. */
 export function differences(before: Descriptor | undefined, after: Descriptor | undefined): Part[] {
   const old = new Map(partsOf(before)), now = new Map(partsOf(after));
   return [...new Set([...now.keys(), ...old.keys()])].map((title) => ({ title, before: old.get(title) ?? "", after: now.get(title) ?? "" })).filter((p) => p.before !== p.after);
 }
 
-/** What is suspicious about a changed definition, as sentences. */
+/** Describes in sentences what is suspicious about a changed definition. */
 export interface Suspicion {
   milder: string[];
-  /** Tools whose names only the new texts contain. */
+  /** Names of other tools that occur only in the new texts. */
   names: string[];
-  /** How many characters that cannot be seen the new definition has in addition. */
+  /** Number of invisible characters that the new definition adds. */
   unseen: number;
 }
 

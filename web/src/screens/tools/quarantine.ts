@@ -1,4 +1,4 @@
-/** The tools in quarantine, and their number in the navigation of every screen. */
+/** Reads the tools in quarantine, and shows their number in the navigation of every screen. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import type { QuarantinedTool } from "../../../gen/toold/v1/admin_service_pb.ts";
@@ -27,7 +27,7 @@ export function useQuarantine() {
   });
 }
 
-/** Shows beside the place "Tools" how many definitions wait for an answer. */
+/** Shows the number of waiting definitions beside "Tools" in the navigation. */
 export function QuarantineKeeper() {
   const { data } = useQuarantine();
   const open = data?.filter((q) => !q.refusedAt).length ?? 0;
