@@ -202,9 +202,9 @@ func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	return refused > 0 && refused == len(living)
 }
 
-// noOrphans reports whether every living descendant of a run still has a running main process above it. Then a run that has ended left no
-// process, and the census, whose cost grows with the number of processes on the machine, is not needed. Without a subreaper, which adopts
-// all orphans, this cannot be known, so noOrphans returns false.
+// noOrphans reports whether every living descendant of a run still has a running main process above it. If so, a run that has ended has
+// left no process. The caller then needs no census, which costs more the more processes the machine has. Without a subreaper, which adopts
+// all orphans, the answer is not known, and noOrphans returns false.
 func (f *family) noOrphans() bool {
 	if !adoptsOrphans() {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// The test checks each layer of isolation alone. With two layers, it would not notice when one of them is missing.
+// The test checks each layer of isolation alone. A test of two layers together would not notice that one of them is missing.
 func TestEachLayerIsThere(t *testing.T) {
 	r, dir := open(t), t.TempDir()
 	_, out := run(t, r, confined(dir, `

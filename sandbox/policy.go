@@ -67,13 +67,13 @@ type Limits struct {
 	Tmp       int64 // bytes in /tmp; /dev/shm has the same size; 0 means 512 MiB
 	Processes int   // number of processes and threads together; 0 means 4096; at least 310
 	Memory    int64 // bytes of data of each process; 0 means 4 GiB
-	// MemoryTotal limits the memory of all processes together, in bytes; the kernel kills a process that would exceed it. CPUs limits their
-	// processor time together, in processors, such as 1.5. Both limits need control groups; see Facts.
-	MemoryTotal int64         // 0: 8 GiB; at least 16 MiB
-	CPUs        float64       // 0: no limit; at least 0.01
-	FileSize    int64         // bytes of each file that a process writes; 0: 4 GiB
-	OpenFiles   int           // of each process; 0: 4096; at least 256
-	CPU         time.Duration // processor time of each process; 0: limited only by the time of the call
+	// MemoryTotal limits the memory of all processes together, in bytes. The kernel kills a process that would exceed it. CPUs limits their
+	// processor time together, as a number of processors, such as 1.5. Both limits need control groups; see Facts.
+	MemoryTotal int64         // 0 means 8 GiB; at least 16 MiB
+	CPUs        float64       // 0 means no limit; at least 0.01
+	FileSize    int64         // bytes of each file that a process writes; 0 means 4 GiB
+	OpenFiles   int           // number of each process; 0 means 4096; at least 256
+	CPU         time.Duration // processor time of each process; 0 means that only the time of the call limits it
 }
 
 const (

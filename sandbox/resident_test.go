@@ -115,7 +115,7 @@ func TestHelperIsKilledAllTheTime(t *testing.T) {
 	r, _ := resident(t)
 	name := fmt.Sprintf("%s-%s", owner(), t.Name())
 	dir, stop, killed := t.TempDir(), make(chan struct{}), 0
-	before := zombies() // Such zombies may come from daemons that other tests killed.
+	before := zombies() // Zombies that exist already may come from daemons that other tests killed.
 	var killer sync.WaitGroup
 	killer.Go(func() {
 		for {

@@ -254,7 +254,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestNeverMoreThanTheRate checks that no period admits more than burst + rate × period.
+// TestNeverMoreThanTheRate checks that no period admits more calls than burst + rate × period.
 func TestNeverMoreThanTheRate(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		calls, burst := rapid.IntRange(1, 50).Draw(r, "calls"), rapid.IntRange(1, 20).Draw(r, "burst")

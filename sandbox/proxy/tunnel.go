@@ -16,7 +16,7 @@ type tunnel struct {
 	in        *bufio.Reader // reads conn; may already contain buffered bytes
 	idle      time.Duration
 	began     time.Time    // on the monotonic clock
-	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0: never
+	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0 means never
 	up, down  atomic.Int64
 }
 

@@ -246,8 +246,8 @@ func (s *shell) list(call *tool.Call) *tool.Result {
 	return tool.SuccessMessage(list, "%s", strings.TrimRight(b.String(), "\n"))
 }
 
-// assessInput assesses typed text as a command of bash. But text that only reads also counts as a change, because the program that gets the
-// text, and its earlier input, are unknown.
+// assessInput assesses typed text as a command of bash. Text that only reads also counts as a change, because the program that gets the
+// text, and the earlier input of that program, are unknown.
 func (s *shell) assessInput(args inputArguments) tool.Effects {
 	e := tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyMutating, Tier: tool.Confirm, OpenWorld: true}
 	if worst := analyse(args.Text, s.cfg.Dir).worst; worst.safety != tool.SafetyReadOnly {
