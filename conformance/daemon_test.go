@@ -176,7 +176,6 @@ func (d *daemon) config() conformance.Config {
 	return conformance.Config{Conn: conn, Tokens: d.tokens, Restart: d.restart}
 }
 
-// logTail keeps the end of the daemon's log.
 type logTail struct {
 	mu   sync.Mutex
 	text []byte

@@ -41,7 +41,6 @@ type flow struct {
 // end.
 const mostBytes = 16 << 20
 
-// arrived is a received line.
 type arrived struct {
 	line
 	group string // lines are ordered within a group, but not between groups

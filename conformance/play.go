@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// A player plays one transcript.
 type player struct {
 	c     *Config
 	token string // token of one principal, used to wait for a restart
@@ -204,7 +203,6 @@ func (n names) compareAll(want []line, got []arrived) (differs []string) {
 	return differs
 }
 
-// groupOf returns the group of an expected line.
 func (n names) groupOf(l line) string {
 	v, _ := l.value.(map[string]any)
 	id, _ := v["callId"].(string)

@@ -18,7 +18,7 @@ import (
 
 // Config describes the daemon to play against.
 type Config struct {
-	Conn *grpc.ClientConn // must add no token of its own
+	Conn *grpc.ClientConn // must not add a token itself
 	// Tokens maps the principals of the transcripts ([People]) to their tokens. A transcript that uses a principal without a token fails.
 	Tokens map[string]string
 	// Restart kills the daemon with SIGKILL if it runs, and starts it again on the same store and address. It need not wait until the

@@ -41,7 +41,6 @@ func memberNames() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{"", "a", "b", "ü", "a/b"})
 }
 
-// values generates JSON texts.
 func values(depth int) *rapid.Generator[string] {
 	scalars := rapid.OneOf(rapid.SampledFrom([]string{"null", "true", "false"}), numbers(), rapid.Map(texts(), quoted[string]))
 	if depth == 0 {

@@ -31,7 +31,6 @@ func (e effort) affordable(s size) bool {
 // each level.
 func price(depth int) int64 { return visitPrice + int64(depth)*int64(depth) }
 
-// A size counts the parts of a value.
 type size struct {
 	nodes int64
 	bytes int64 // bytes of strings and names

@@ -13,7 +13,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// memoryPins keeps pins in memory.
 type memoryPins struct {
 	pins    map[string]registry.Pin
 	refused map[string]registry.Refusal // by source, id and digest

@@ -102,7 +102,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			return left
 		}
 		if time.Now().After(deadline) {
-			strike(living, group, killed) // These processes may only be stopped. They are killed, because they would stay stopped for ever.
+			strike(living, group, killed) // These processes may only be stopped. They are killed, because otherwise they would stay stopped.
 			if struck {
 				if len(left) == 0 && c.moving {
 					left = append(left, process{}) // New processes still appear, but each census comes too late to identify one.

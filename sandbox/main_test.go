@@ -144,7 +144,6 @@ func bash(dir, script string, args ...string) sandbox.Spec {
 	}
 }
 
-// screen collects output.
 type screen struct {
 	mu   sync.Mutex
 	text map[string]*bytes.Buffer

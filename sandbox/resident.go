@@ -357,7 +357,6 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 	}
 }
 
-// next reads one message.
 func (in *inner) next() (*helper.Message, error) {
 	buf := make([]byte, helper.MessageSize)
 	if _, err := io.ReadFull(in.status, buf); err != nil {

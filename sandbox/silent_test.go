@@ -28,7 +28,6 @@ func stopped(t *testing.T, dir string) (r *sandbox.Runner, helper int) {
 // soon is shorter than the time that the sandbox waits for a silent helper, but long enough for a busy machine.
 const soon = 8 * time.Second
 
-// runEnd says how and when a run ended.
 type runEnd struct {
 	exit *sandbox.Exit
 	err  error

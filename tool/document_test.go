@@ -16,7 +16,6 @@ type prefs struct {
 
 var prefsKey = tool.Key[prefs]{Scope: tool.ThreadScope, Name: "prefs"}
 
-// snapshot holds the documents of one call.
 type snapshot map[string]tool.Document
 
 var errJournal = errors.New("journal is closed")

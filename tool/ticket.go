@@ -41,7 +41,7 @@ type Remember struct {
 type Approvers struct {
 	Roles []string `json:"roles,omitempty"` // an approver must have one of these roles; an empty list means the role approver
 	// Groups narrows the approvers: each must also belong to one of these groups. An empty list means the groups that the operator
-	// configured for the namespace, or everybody with the role.
+	// configured for the namespace. If there are none, every principal with the role may answer.
 	Groups             []string `json:"groups,omitempty"`
 	DistinctFromCaller bool     `json:"distinct_from_caller,omitempty"`
 	Count              int      `json:"count,omitempty"` // number of different people who must give the same positive answer; 0 means 1

@@ -14,7 +14,6 @@ import (
 // names are the programs of a release. toold-sandbox must be in the same folder as toold.
 var names = []string{"toold", "toold-sandbox"}
 
-// A program is a built binary.
 type program struct{ name, arch, path string }
 
 func programsOf(work, arch string) (all []program) {

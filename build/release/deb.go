@@ -18,7 +18,6 @@ const unit = "lib/systemd/system/toold.service"
 // debianVersion returns the version as Debian writes it. Debian takes 0.1.0-rc.1 as newer than 0.1.0, but 0.1.0~rc.1 as older.
 func debianVersion(version string) string { return strings.Replace(version, "-", "~", 1) }
 
-// deb writes the Debian package of an architecture.
 func (r *release) deb(arch string, tree []entry) error {
 	data, err := r.debianTree(tree)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// uid is the user of the image.
 const uid = 65532
 
 // A descriptor names a blob of an OCI layout.

@@ -48,7 +48,6 @@ func writeProxy(root, version, to string) error {
 	return addVersion(to, m, map[string][]byte{".info": info, ".mod": mod, ".zip": packed.Bytes()})
 }
 
-// addVersion adds a version to the proxy tree.
 func addVersion(to string, m module.Version, files map[string][]byte) error {
 	escaped, err := module.EscapePath(m.Path)
 	if err != nil {

@@ -85,7 +85,6 @@ func writeTar(to io.Writer, tree []entry, made time.Time) error {
 	return w.Close()
 }
 
-// writeTarGz writes a tree as a compressed archive.
 func writeTarGz(to io.Writer, tree []entry, made time.Time) error {
 	z, err := gzip.NewWriterLevel(to, gzip.BestCompression)
 	if err != nil {

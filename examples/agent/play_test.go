@@ -121,7 +121,6 @@ func (p *play) serve(t *testing.T) {
 	p.daemon.await(t, "that the daemon is ready", func() bool { return strings.Contains(p.daemon.out.String(), `"ready":true`) })
 }
 
-// start starts the agent.
 func (p *play) start(t *testing.T) *process {
 	t.Helper()
 	cmd := exec.Command(p.command[0], p.command[1:]...)
@@ -188,7 +187,6 @@ func (p *process) says(t *testing.T, part string) {
 	p.await(t, fmt.Sprintf("the text %q of %s", part, p.name), func() bool { return strings.Contains(p.err.String(), part) })
 }
 
-// kill kills the program with SIGKILL.
 func (p *process) kill(t *testing.T) {
 	t.Helper()
 	_ = p.cmd.Process.Kill() // an error means that it has ended
@@ -209,7 +207,6 @@ func (p *process) end(t *testing.T) string {
 	return p.out.String()
 }
 
-// text collects the output of a program.
 type text struct {
 	mu sync.Mutex
 	b  bytes.Buffer

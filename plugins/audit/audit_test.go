@@ -24,7 +24,6 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// chain contains the records of a journal.
 type chain []call.ChainRecord
 
 func (c *chain) add(text string) {
@@ -59,7 +58,8 @@ func (c chain) verify(t rapid.TB, signed []audit.Checkpoint) audit.Report {
 	return r
 }
 
-// verifyParts verifies the chain in parts of a size, each with a Verifier of its own. Together they must find what one Verifier found.
+// verifyParts verifies the chain in parts of a size, with a new Verifier for each part. All parts together must find what one Verifier
+// found.
 func (c chain) verifyParts(t rapid.TB, signed []audit.Checkpoint, size int, want *audit.Report) {
 	var sum audit.Report
 	var after int64

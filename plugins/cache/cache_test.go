@@ -222,7 +222,6 @@ func TestOpenWorldOnlyByName(t *testing.T) {
 	}
 }
 
-// documents are the documents of one call.
 type documents map[string]int64
 
 func (d documents) Get(s tool.Scope, key string) (tool.Document, bool, error) {

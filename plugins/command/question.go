@@ -44,7 +44,6 @@ type document struct {
 	Revision int64           `json:"revision"`
 }
 
-// question returns the question about a call.
 func (h *Hook) question(kind string, in *hook.Input) (*question, error) {
 	q := &question{
 		Event: "PreToolUse", SessionID: in.Run.Thread, CWD: h.workspace(in.Namespace), ToolName: in.Descriptor.ID, ToolUseID: in.CallID,
@@ -70,7 +69,6 @@ func (h *Hook) workspace(namespace string) string {
 	return h.cfg.Workspace
 }
 
-// ended adds the outcome of the call.
 func (q *question) ended(o hook.Outcome) {
 	q.Event, q.Outcome = "PostToolUse", &o
 	switch {

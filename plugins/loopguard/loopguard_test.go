@@ -149,7 +149,7 @@ func TestFailuresInARow(t *testing.T) {
 	finish(g, input("run", "read", `{}`), call.Succeeded, call.Finished) // another tool does not reset the count
 	fails()
 	wantReason(t, try(t, g, edit), loopguard.ReasonFailures, "edit", "2 times in a row", "Read the errors", "The next call will run")
-	fails() // After a refusal the count starts again, so that a tool is not refused for ever.
+	fails() // After a refusal the count starts again, so that a tool is not refused permanently.
 	finish(g, edit, call.Succeeded, call.Finished)
 	fails()
 	finish(g, edit, call.Failed, call.NotStarted)    // refused before it ran

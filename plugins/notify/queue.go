@@ -29,7 +29,6 @@ const (
 	lastMoment = 800 * time.Millisecond
 )
 
-// queue delivers the letters of one target.
 type queue struct {
 	target Target
 	keys   func(context.Context) ([]Secret, error)

@@ -151,7 +151,6 @@ func finished(id string) hook.Notice {
 	return n
 }
 
-// got is a letter that a receiver got.
 type got struct {
 	id, event, subject, kind string
 	body                     string

@@ -111,7 +111,6 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// wants reports whether the target gets an event.
 func (t *Target) wants(c *call.Call, ev *call.Event) bool {
 	e := Finished
 	if ev.Type == call.EventSuspended {

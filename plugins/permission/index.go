@@ -123,7 +123,6 @@ func (e *entry) specificity() []int {
 	return []int{spelled, looks, literal, conditions}
 }
 
-// of returns the entries of a layer.
 func (c *candidates) of(r *Rules, l *layer) []entry {
 	if l == r.operator {
 		return c.operator

@@ -82,7 +82,6 @@ func (g *Gate) Policy(namespace string) Policy {
 	return p
 }
 
-// of returns the hits of a slot.
 func (f *inForce) of(t tally, slot int) (hits int64, last time.Time) {
 	if t == nil {
 		return 0, last

@@ -230,7 +230,6 @@ func readPattern(n ast.Node) (*pattern, error) {
 	return p, err
 }
 
-// when reads an expression.
 func (r *reader) when(n ast.Node) (*expression, error) {
 	s, err := scalar(n)
 	if err != nil {

@@ -119,7 +119,6 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	return g.verdict(in, &d).By(hook.Rule{Name: d.name(), Reason: d.reason()}), nil
 }
 
-// verdict returns the verdict of a decision.
 func (g *Gate) verdict(in *hook.Input, d *decision) hook.Verdict {
 	switch d.action {
 	case allow:

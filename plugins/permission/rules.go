@@ -233,7 +233,6 @@ func (d *decision) name() string {
 	return d.rule.name
 }
 
-// reason returns the reason written in the rule.
 func (d *decision) reason() string {
 	if d.rule == nil {
 		return ""

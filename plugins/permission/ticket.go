@@ -94,7 +94,6 @@ func message(in *hook.Input, d *decision, alone bool) string {
 	return text
 }
 
-// clip shortens a text at a character boundary.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -68,7 +68,6 @@ type expression struct {
 	matches bool        // the expression contains a regular expression, whose cost is known only after evaluation
 }
 
-// newEnvironment returns the CEL environment of expressions.
 func newEnvironment() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.Variable(argumentsName, cel.MapType(cel.StringType, cel.DynType)),

@@ -100,7 +100,6 @@ func (h *Hook) Before(ctx context.Context, in *hook.Input) (list []tool.Command,
 	return list, nil
 }
 
-// events converts the events of an After hook.
 func events(list []*tooldv1.AfterEvent) (out []call.Event, err error) {
 	for _, e := range list {
 		var ev call.Event

@@ -131,7 +131,6 @@ func (h *Hook) Close() error { return h.conn.Close() }
 // Health returns counts of the service's answers and failures, and the last failure.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-// place parses an address.
 func place(address string) (network, at, host string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if !strings.HasPrefix(path, "/") {

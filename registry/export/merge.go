@@ -83,7 +83,6 @@ func (p *conversion) bothSchemas(a, b any, at string) (any, bool) {
 	return p.merged(a.(*object), b.(*object), join(at, "*")), true
 }
 
-// types returns the type names of a schema.
 func types(v any) []any {
 	switch v := v.(type) {
 	case string:

@@ -13,7 +13,6 @@ const (
 	maxQuote = 200 // bytes of a keyword's value in a description
 )
 
-// notes collects the notes of one tool.
 type notes struct {
 	list []string
 	seen map[string]bool

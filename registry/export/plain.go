@@ -341,7 +341,6 @@ func join(at, name string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
-// isType reports whether a schema names this type.
 func isType(o *object, name string) bool {
 	switch t := o.get("type").(type) {
 	case string:

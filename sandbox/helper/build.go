@@ -238,7 +238,6 @@ func (p *program) take(v view, attr int) tree {
 	return tree{v, fd}
 }
 
-// find opens the path of a view.
 func (l list) find(v view) reg {
 	if v.top == "" {
 		return l.open(unix.SYS_OPENAT, unix.AT_FDCWD, v.at, unix.O_PATH|unix.O_CLOEXEC)

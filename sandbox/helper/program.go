@@ -16,7 +16,6 @@ func newProgram(tellTo uintptr) *program {
 	}
 }
 
-// An op is one system call.
 type op struct {
 	nr   uintptr
 	args [6]uintptr

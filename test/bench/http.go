@@ -106,7 +106,6 @@ type jsonClient struct {
 	out  []byte // reused buffer
 }
 
-// call calls the no-op tool.
 func (c *jsonClient) call(_ context.Context, n int64) error {
 	spec := callSpec("bench_noop", n)
 	body := fmt.Sprintf(`{"spec":{"tool":%q,"arguments":%q,"callId":%q,"run":{"runId":%q,"threadId":%q}}}`,
@@ -131,7 +130,6 @@ func (c *jsonClient) call(_ context.Context, n int64) error {
 	return nil
 }
 
-// jsonRequest is the request for a call.
 type jsonRequest struct {
 	Spec struct {
 		Tool      string  `json:"tool"`

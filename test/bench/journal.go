@@ -30,7 +30,6 @@ func absolute(times []time.Duration, round time.Duration) result {
 	}
 }
 
-// openJournal opens a new, empty store.
 func openJournal(ctx context.Context, s *settings) (*sqlite.Store, func(), error) {
 	dir, err := os.MkdirTemp(s.dir, "journal-")
 	if err != nil {

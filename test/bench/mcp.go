@@ -109,7 +109,6 @@ func dialMCP(addr string) (*mcpClient, error) {
 	return c, nil
 }
 
-// greet opens the MCP session.
 func (c *mcpClient) greet() error {
 	body, header, err := c.post([]byte(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`))
 	if err != nil {
@@ -125,7 +124,6 @@ func (c *mcpClient) greet() error {
 	return err
 }
 
-// call calls the no-op tool.
 func (c *mcpClient) call(_ context.Context, n int64) error {
 	body, _, err := c.post(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"bench_noop","arguments":%s}}`, n, arguments))
 	if err != nil {

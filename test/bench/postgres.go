@@ -20,7 +20,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postgresWriters is the number of concurrent writers.
 const postgresWriters = 64
 
 // postgresJournal compares the PostgreSQL journal with direct writes of the same rows. The journal commits the changes of many writers in

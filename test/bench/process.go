@@ -23,7 +23,6 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, goBuild(ctx, filepath.Join("test", "bench", "toold"), binary, "-tags", "grpcnotrace")
 }
 
-// buildMCP builds the MCP servers of test/bench/mcp, once.
 func (s *settings) buildMCP(ctx context.Context) error {
 	if s.mcp != "" {
 		return nil
@@ -153,7 +152,6 @@ rules:
     tools: [bench_ask]
 `
 
-// startBare runs the reference server.
 func startBare(ctx context.Context) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -162,7 +160,6 @@ func startBare(ctx context.Context) (*process, error) {
 	return start(ctx, self, []string{"bare"}, nil)
 }
 
-// dial opens n connections.
 func (p *process) dial(n int) ([]*grpc.ClientConn, error) {
 	var conns []*grpc.ClientConn
 	for range n {
@@ -205,7 +202,6 @@ func cpuOf(pid string) (time.Duration, error) {
 	return time.Duration(user+system) * 10 * time.Millisecond, nil
 }
 
-// resident returns the resident memory in bytes.
 func (p *process) resident() (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
 	if err != nil {

@@ -138,7 +138,6 @@ func progressCost(ctx context.Context, s *settings) (result, error) {
 	return absolute(costs, 10*time.Nanosecond), nil
 }
 
-// footprint measures an idle daemon.
 func footprint(ctx context.Context, s *settings) (result, error) {
 	info, err := os.Stat(s.binary)
 	if err != nil {
@@ -163,7 +162,6 @@ func footprint(ctx context.Context, s *settings) (result, error) {
 	return result{value: fmt.Sprintf("%d MB; %s; %d MB", info.Size()>>20, started.value, resident>>20), detail: started.detail}, nil
 }
 
-// client opens one connection to a daemon.
 func (p *process) client() (tooldv1.CallServiceClient, func(), error) {
 	conns, err := p.dial(1)
 	if err != nil {

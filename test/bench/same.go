@@ -97,7 +97,7 @@ func (r recorded) again(ctx context.Context, j store.Store, n int64, stages []st
 	return nil
 }
 
-// at returns the record as it is after a stage.
+// at returns the state of the record after a stage.
 func (r recorded) at(n int64, st stage, suspension string, created time.Time) *call.Call {
 	c := *r.call
 	c.ID, c.Status, c.LastSequence, c.Created = fmt.Sprintf("direct-%020d", n), st.status, st.last, created

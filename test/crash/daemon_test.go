@@ -103,7 +103,6 @@ func newHome(t *testing.T) *home {
 	return h
 }
 
-// token returns the token of a principal.
 func token(name string) string { return "the-token-of-" + name + "-in-the-crash-tests" }
 
 func hash(name string) string {
@@ -261,7 +260,6 @@ func (d *daemon) died() (atPoint bool, err error) {
 	return !d.byUs, nil
 }
 
-// logTail keeps the end of a daemon's log.
 type logTail struct {
 	mu   sync.Mutex
 	text []byte

@@ -85,7 +85,6 @@ func (w *followedWork) run(ctx context.Context, d *daemon) {
 
 func followedCall(i int) string { return fmt.Sprintf("call-followed-%06d", i) }
 
-// A follower reads the events of the run.
 type follower struct {
 	cursor      string             // id of the last complete event
 	seen        map[string][]int64 // sequences by call
@@ -143,7 +142,6 @@ func (f *follower) connect(ctx context.Context, d *daemon, enough func() bool) e
 	return nil
 }
 
-// take reads one complete event.
 func (f *follower) take(event map[string]string) error {
 	if id, ok := event["id"]; ok {
 		f.cursor = id

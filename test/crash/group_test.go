@@ -21,8 +21,8 @@ type group struct {
 	checking sync.Mutex  // held while one of its calls is checked
 }
 
-// newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and ask no question of their own. A
-// call that waits behind an open question would not progress. A life could then not end, because it waits until every call has ended or is
+// newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and do not ask questions. A call
+// that waits behind an open question would not progress. A life could then not end, because it waits until every call has ended or is
 // suspended.
 func (l *life) newTurn(rng *rand.Rand) bool {
 	fit := slices.DeleteFunc(slices.Clone(l.kinds), func(k *kind) bool {

@@ -22,7 +22,7 @@ type kind struct {
 	most   int  // the largest number in a test run; 0 means no limit
 	once   bool // the tool may run at most once
 	counts string
-	thread bool // the call belongs to a thread; what it read is stored as a document
+	thread bool // the call belongs to a thread, and stores what it read as a document
 	// arguments returns the arguments of a call. edited returns the arguments that a decision may replace them with; nil means none.
 	arguments, edited func(id string) any
 	answer            any // the result that a decision carries; nil means none

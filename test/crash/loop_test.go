@@ -261,7 +261,6 @@ func (l *loop) killed(t *testing.T, want int) {
 	l.report(t, want, time.Since(began))
 }
 
-// report logs what ran.
 func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 	t.Helper()
 	t.Logf("ran: crash loop: %d kills (%d at named points, %d before it served), %d calls, %d batches, %d decisions and %d votes, %d sent again, %d cancels, "+

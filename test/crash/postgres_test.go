@@ -238,7 +238,7 @@ func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 	}
 }
 
-// TestT89StandbyTakesOver kills the owner while another daemon stands by.
+// TestT89StandbyTakesOver kills the owner while another daemon is its standby.
 func TestT89StandbyTakesOver(t *testing.T) {
 	t.Parallel() // it mostly waits for a lease and a hold
 	l := newLoop(t, 89)

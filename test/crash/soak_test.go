@@ -115,7 +115,6 @@ func (h *home) soak(t *testing.T, total int) {
 	must(t, d.stop())
 }
 
-// meanHeap returns the average heap size.
 func meanHeap(all []usage) (mean int64) {
 	for _, u := range all {
 		mean += u.heap / int64(len(all))
@@ -164,7 +163,6 @@ func (s *soak) use(n int) {
 	crew.Wait()
 }
 
-// one makes the i-th call.
 func (s *soak) one(i int64) error {
 	id := fmt.Sprintf("soak-%s-%010d", s.tag, i)
 	spec := func(tool string, arguments any) *tooldv1.CallSpec {
@@ -316,7 +314,6 @@ func (s *soak) look(t *testing.T, temporary string) usage {
 	}
 }
 
-// metrics reads the daemon's metrics.
 func (s *soak) metrics(t *testing.T) map[string]int64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.d.metrics+"/metrics", http.NoBody)

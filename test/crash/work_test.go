@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// workers is the number of clients.
 const workers = 6
 
 // work makes random requests until the daemon is gone or nothing is left to do.

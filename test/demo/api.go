@@ -80,7 +80,6 @@ func (a *api) begin(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Call,
 	return answer.GetCall(), err
 }
 
-// inbox returns the suspended calls.
 func (a *api) inbox(ctx context.Context) ([]*tooldv1.Call, error) {
 	answer, err := a.calls.ListCalls(ctx, &tooldv1.ListCallsRequest{Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}})
 	return answer.GetCalls(), err

@@ -92,7 +92,6 @@ func (s *stage) open(ctx context.Context) error {
 	return nil
 }
 
-// connect opens another connection to the daemon.
 func (s *stage) connect() (*api, error) {
 	token, err := os.ReadFile(filepath.Join(s.data, "token"))
 	if err != nil {
@@ -114,7 +113,6 @@ func (s *stage) crash() error {
 	return nil
 }
 
-// keep adds a finished call.
 func (s *stage) keep(c *tooldv1.Call) { s.ended = append(s.ended, c) }
 
 // unchanged checks that the records of all finished calls are the same as when they ended.

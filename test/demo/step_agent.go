@@ -102,7 +102,6 @@ func serveModel(ctx context.Context) (url string, stop func(), err error) {
 	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
 }
 
-// An agentProcess is the running example agent.
 type agentProcess struct {
 	cmd      *exec.Cmd
 	out, log tail

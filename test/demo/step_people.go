@@ -96,7 +96,6 @@ func (s *stage) decline(ctx context.Context) error {
 	return nil
 }
 
-// approveEdited approves a call with an edited command.
 func (s *stage) approveEdited(ctx context.Context) error {
 	requested, effective := bashArguments("echo requested > requested.txt"), bashArguments("echo effective > effective.txt")
 	a, err := s.toold(ctx, 8, "call", "bash", "--json", requested)

@@ -47,7 +47,6 @@ const (
 	stopLimit  = time.Minute
 )
 
-// token returns the token of a principal.
 func token(name string) string { return "the-token-of-" + name + "-in-the-mcp-tests" }
 
 func hash(name string) string {
@@ -63,7 +62,6 @@ type daemon struct {
 	log        *lockedBuffer
 }
 
-// url returns the address of the MCP endpoint.
 func (d *daemon) url() string { return "http://" + d.http + "/mcp" }
 
 // start starts a daemon that keeps its files in dir. It returns when the daemon serves.

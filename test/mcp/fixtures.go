@@ -81,7 +81,6 @@ func asTask(t worker.Tool, when string) worker.Tool {
 	return t
 }
 
-// text adds a tool that returns a text.
 func text(w *worker.Worker, id, description, result string) {
 	worker.Add(w, read(id, description), func(context.Context, *worker.Call, none) (string, error) { return result, nil })
 }

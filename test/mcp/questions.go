@@ -19,7 +19,6 @@ func form(fields ...any) map[string]any {
 	return map[string]any{"type": "object", "properties": properties, "required": required}
 }
 
-// typed returns a schema with only a type.
 func typed(name string) map[string]any { return map[string]any{"type": name} }
 
 // An answer is the answer to several questions: one object for each question.

@@ -89,7 +89,6 @@ func ask(_ context.Context, _ *tool.Call, args arguments) (*tool.Result, error) 
 	return tool.SuspendedWith(ticket), err
 }
 
-// answerSchema returns the JSON Schema for an answer.
 func answerSchema(args arguments) any {
 	switch {
 	case args.Schema != nil:

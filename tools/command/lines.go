@@ -94,7 +94,6 @@ func parseLine(text []byte) (*line, error) {
 	return l, l.check(kind)
 }
 
-// set parses one member.
 func (l *line) set(name string, value json.RawMessage) error {
 	to, known := map[string]any{
 		"id": &l.ID, "progress": &l.Progress, "activity": &l.Activity, "activity_delta": &l.Delta, "output": &l.Output, "suspend": &l.Suspend, "error": &l.Error,
@@ -184,7 +183,6 @@ func checkContent(c *tool.Content) error {
 	return nil
 }
 
-// ticket converts the question to a ticket.
 func (q *question) ticket() (*tool.Ticket, error) {
 	t := &tool.Ticket{
 		Action: q.Action, Message: q.Message, Parameters: q.Parameters, ResponseSchema: q.ResponseSchema, ResumeMode: q.ResumeMode, Approvers: q.Approvers,

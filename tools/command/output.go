@@ -92,7 +92,6 @@ func (o *output) text() (text string, cut []tool.Artifact) {
 		tool.ArtifactHandle(o.call.ID, "stdout"), strings.ToValidUTF8(string(tail), "")), []tool.Artifact{{Name: "stdout", MIMEType: "text/plain", Size: o.total}}
 }
 
-// A splitter splits output into lines.
 type splitter struct {
 	most    int // size limit of a line, in bytes
 	partial []byte

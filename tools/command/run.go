@@ -264,7 +264,6 @@ func request(c *tool.Call, m *memo) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// requestID returns the id of an attempt.
 func requestID(c *tool.Call) string { return c.ID + "/" + strconv.Itoa(c.Attempt) }
 
 func deadline(c *tool.Call) *time.Time {

@@ -53,7 +53,6 @@ func (m *Manifest) checkSecrets(r *reader) {
 	}
 }
 
-// secrets holds the secret values for one attempt.
 type secrets struct {
 	env    []string // NAME=value for each secret in a variable; NAME=number for each secret that is read from the file descriptor with this number
 	handed []string // values for the file descriptors that begin at sandbox.FirstHanded

@@ -121,7 +121,6 @@ func (r *reader) template(text, path string) template {
 	return t
 }
 
-// placeholders returns the placeholders of a template.
 func (t *template) placeholders() (list []part) {
 	for _, p := range t.parts {
 		if p.name != "" {

@@ -251,7 +251,6 @@ func hexSum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// describeTool sets the descriptor.
 func (t *scripted) describeTool(r *reader) {
 	m := t.m
 	d := tool.Descriptor{

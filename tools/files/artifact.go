@@ -31,7 +31,6 @@ func (f *family) target(arg string) (string, error) {
 	return arg, nil
 }
 
-// open opens an artifact by its handle.
 func (f *family) open(ctx context.Context, call *tool.Call, handle string) (*io.SectionReader, error) {
 	id, name, err := tool.ParseArtifactHandle(handle)
 	if err != nil {

@@ -88,7 +88,6 @@ func queryOf(args tool.Arguments) (*query, error) {
 	return q, nil
 }
 
-// compileQuery compiles the regular expression of an argument.
 func compileQuery(field, pattern string, ignoreCase bool) (*query, error) {
 	if pattern == "" || len(pattern) > patternText {
 		return nil, invalid(field, "", "must have 1 to %d bytes", patternText)

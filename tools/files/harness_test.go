@@ -37,7 +37,6 @@ func (d documents) apply(commands []tool.Command) {
 	}
 }
 
-// artifacts stores the artifacts that tools save.
 type artifacts struct {
 	saved      map[string][]byte
 	checkpoint []byte
@@ -135,7 +134,6 @@ func arguments(t testing.TB, v object) tool.Arguments {
 	return tool.NewArguments(string(text), parsed)
 }
 
-// call returns a call of the bench's thread.
 func (b *bench) call(args object) *tool.Call {
 	b.t.Helper()
 	return &tool.Call{

@@ -162,7 +162,6 @@ func (p *page) endings() string {
 	return ""
 }
 
-// firstRunes returns the first n characters of s.
 func firstRunes(s string, n int) string {
 	for i := range s {
 		if n == 0 {

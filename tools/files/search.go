@@ -72,7 +72,6 @@ func (s *search) progress() string {
 	return fmt.Sprintf("%d files searched, %d matching lines", s.seen, s.total)
 }
 
-// file searches one file.
 func (s *search) file(ctx context.Context, name string, in io.Reader) error {
 	s.seen++
 	s.block.reset(reader{ctx, io.LimitReader(in, s.most)})

@@ -204,7 +204,6 @@ func (w *world) said() string {
 	return string(text)
 }
 
-// reporter records the reports of a call.
 type reporter struct {
 	mu         sync.Mutex
 	progress   []tool.Progress
@@ -240,7 +239,6 @@ func (r *reporter) told() (int, string) {
 	return len(r.progress), r.output
 }
 
-// newCall returns a call with these arguments.
 func newCall(t *testing.T, args string) (*tool.Call, *reporter) {
 	t.Helper()
 	var value map[string]any

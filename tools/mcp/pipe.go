@@ -146,7 +146,6 @@ func (p *pipe) push(line []byte) error {
 	}
 }
 
-// input returns the standard input of the process.
 func (p *pipe) input() io.Reader { return pipeInput{p} }
 
 type pipeInput struct{ p *pipe }

@@ -21,7 +21,6 @@ func isReport(method string) bool {
 	return method == "notifications/progress" || method == "notifications/message"
 }
 
-// arrive counts a report that has arrived.
 func (t *reports) arrive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -342,7 +342,6 @@ func bearer(t *oauth2.Token) error {
 	return nil
 }
 
-// secret returns the secret of the client.
 func (s *signin) secret(w *way) string {
 	if c := s.operators(); c != nil {
 		return c.Secret

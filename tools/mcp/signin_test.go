@@ -13,7 +13,6 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// vault is a Vault in memory.
 type vault struct {
 	mu   sync.Mutex
 	text map[string]string

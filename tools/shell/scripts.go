@@ -79,7 +79,6 @@ type sedScript string
 
 func (s *sedScript) spaces() { *s = sedScript(strings.TrimLeft(string(*s), " ;\n!")) }
 
-// address parses an optional address.
 func (s *sedScript) address() bool {
 	text := string(*s)
 	switch {

@@ -38,7 +38,7 @@ func (w word) is(values ...string) bool {
 // isOption reports whether a word is an option, or may become one at run time.
 func (w word) isOption() bool { return w.open || strings.HasPrefix(w.value, "-") && w.value != "-" }
 
-// text returns the word as rules see it: a literal word with its shortest quoting, any other word as it is written.
+// text returns the word as rules see it: a literal word with its shortest quoting, any other word unchanged.
 func (w word) text() string {
 	if !w.literal {
 		return w.source
@@ -57,7 +57,6 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// literals returns values as literal words.
 func literals(values ...string) []word {
 	words := make([]word, len(values))
 	for i, v := range values {

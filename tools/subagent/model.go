@@ -42,7 +42,6 @@ func (p Protocol) words() (words, bool) {
 	return nil, false
 }
 
-// question is a request to the model.
 type question struct {
 	model, system string
 	messages      []message
@@ -52,7 +51,6 @@ type question struct {
 	namespace     string
 }
 
-// answer is the model's answer.
 type answer struct {
 	text    string
 	calls   []wanted
@@ -142,7 +140,6 @@ func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answe
 	}
 }
 
-// once sends one request.
 func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, error) {
 	key, err := m.key(ctx, q.namespace)
 	if err != nil {

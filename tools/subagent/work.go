@@ -140,7 +140,6 @@ func (w *work) withUsage(r *tool.Result) *tool.Result {
 	return r
 }
 
-// ask asks the model for its next answer.
 func (w *work) ask(ctx context.Context, box *Toolbox) (*answer, error) {
 	cfg := &w.s.cfg
 	q := question{
@@ -290,7 +289,6 @@ func (w *work) agent(box *Toolbox) tool.Agent {
 	return a
 }
 
-// runOf returns the run of the model's calls.
 func (w *work) runOf(box *Toolbox) tool.Run {
 	from := &w.call.Run
 	labels := maps.Clone(from.Labels)
@@ -313,7 +311,6 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 	}
 }
 
-// save stores the state as the checkpoint.
 func (w *work) save() error {
 	now := time.Now()
 	w.state.Used += now.Sub(w.began)

@@ -186,7 +186,6 @@ func FuzzReadInput(f *testing.F) {
 	})
 }
 
-// A piece is input that a worker received.
 type piece struct {
 	position int64
 	data     []byte

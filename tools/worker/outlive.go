@@ -18,7 +18,6 @@ var (
 	_ tool.Settler   = (*offered)(nil)
 )
 
-// An attemptKey identifies an attempt of a call.
 type attemptKey struct {
 	namespace, call string
 	attempt         int

@@ -13,7 +13,6 @@ import (
 	"github.com/toold-dev/toold/tools/worker/link"
 )
 
-// asked is a question that a worker received.
 type asked struct {
 	id, kind string
 	call     *tool.Call

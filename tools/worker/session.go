@@ -307,7 +307,6 @@ func (s *Session) close(lose bool) {
 	h.succeed(s.source, alone)
 }
 
-// keep stores a tool in Memory.
 func (h *Hub) keep(source string, t *offered) {
 	now := time.Now().Truncate(24 * time.Hour)
 	if h.cfg.Memory == nil || t.seen.Equal(now) {

@@ -188,7 +188,6 @@ func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	return s, l, a
 }
 
-// outcome is the outcome of a call.
 type outcome struct {
 	result *tool.Result
 	err    error

@@ -25,7 +25,6 @@ const input = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"
 // version is a protocol version in which MCP has sessions. Later versions have none.
 const version = "2025-06-18"
 
-// A report is the result of a load.
 type report struct {
 	Calls   int64         `json:"calls"`
 	Elapsed time.Duration `json:"elapsed"`

@@ -20,7 +20,7 @@ type Round struct {
 	taken    map[string]bool // votes, including the deciding one, that the daemon has accepted
 }
 
-// Sent is an answer that a client sent. Its outcome may be unknown for ever.
+// Sent is an answer that a client sent. Its outcome may never become known.
 type Sent struct {
 	SuspensionID string
 	Decision     *tooldv1.Decision
