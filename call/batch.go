@@ -2,7 +2,6 @@ package call
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -60,9 +59,9 @@ type Batch struct {
 	BatchOptions
 
 	Calls   []string // ids, in model order
-	Created time.Time
-	Ended   time.Time // zero while the batch is open
-	Turn    []byte    // of [BatchSpec]
+	Created Stamp
+	Ended   Stamp  // zero while the batch is open
+	Turn    []byte // of [BatchSpec]
 }
 
 // Key returns the namespace and id of the batch.

@@ -32,7 +32,7 @@ type Query struct {
 
 	// ExpiresFirst orders suspended calls by the expiry of their open question. AfterExpiry is [Page.NextExpiry] of the previous page.
 	ExpiresFirst bool
-	AfterExpiry  time.Time
+	AfterExpiry  Stamp
 }
 
 // Waits reports whether the query selects a suspended call. It ignores the position of the page.
@@ -87,7 +87,7 @@ type Page struct {
 	Partial bool
 	Skipped int
 	// NextExpiry is the expiry that belongs to the position Next. It is set when the query orders by expiry.
-	NextExpiry time.Time
+	NextExpiry Stamp
 	// Corrupt names calls that were left out because their row is damaged.
 	Corrupt []Key
 }

@@ -134,16 +134,16 @@ type Round struct {
 // A Claim says who looks at an open question. It does not prevent other people from deciding.
 type Claim struct {
 	By    tool.Principal `json:"by"`
-	Since time.Time      `json:"since"`
-	Until time.Time      `json:"until"`
+	Since Stamp          `json:"since"`
+	Until Stamp          `json:"until"`
 	// HandedBy is the principal that handed the question over to By, or nil when By made the claim. After a hand-over, By has only a
 	// subject and a namespace.
 	HandedBy *tool.Principal `json:"handed_by,omitempty"`
 }
 
 // At returns the claim, or nil when it has ended at the time now.
-func (c *Claim) At(now time.Time) *Claim {
-	if c == nil || !now.Before(c.Until) {
+func (c *Claim) At(now Stamp) *Claim {
+	if c == nil || now >= c.Until {
 		return nil
 	}
 	return c
@@ -200,7 +200,7 @@ func (c *Call) AttemptEnd(i int) AttemptEnd {
 type Operation struct {
 	ID      string        `json:"id"`                   // the tool's id for the operation
 	Every   time.Duration `json:"poll_after,omitempty"` // Interval at which the daemon polls. Zero means that it does not poll.
-	Expires time.Time     `json:"expires"`
+	Expires Stamp         `json:"expires"`
 }
 
 // Operation returns the work that an unfinished call waits for, or nil.

@@ -27,8 +27,8 @@ type Rule struct {
 	Groups     []string       `json:"groups,omitempty"`    // Groups that the question asked. Empty means all.
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`
-	Created    time.Time      `json:"created"`
-	Until      time.Time      `json:"until"`
+	Created    Stamp          `json:"created"`
+	Until      Stamp          `json:"until"`
 	Revoked    *Revocation    `json:"revoked,omitempty"`
 }
 

@@ -35,6 +35,6 @@ func batchFields(w *wire, b *Batch) {
 	flag(w, 7, &b.FailFast)
 	text(w, 8, &b.Replay)
 	list(w, 9, &b.Calls, func(w *wire, id *string) { text(w, 1, id) })
-	instant(w, 10, &b.Created)
+	integer(w, 10, &b.Created)
 	blob(w, 11, &b.Turn)
 }

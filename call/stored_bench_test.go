@@ -49,7 +49,7 @@ func waitingCall() *call.Call {
 		Parameters: json.RawMessage(`{"rule":"ask","tool":"edit"}`), ResumeMode: tool.ReplayToolCall,
 		Approvers: &tool.Approvers{Roles: []string{"approver"}, Count: 1},
 		Pending:   call.Pending{ID: c.ID, Name: "edit", Arguments: tenProperties},
-		Digest:    c.RequestDigest, Description: c.Description, Created: began, ExpiresAt: began.AddDate(0, 0, 30),
+		Digest:    c.RequestDigest, Description: c.Description, Created: call.StampOf(began), ExpiresAt: call.StampOf(began.AddDate(0, 0, 30)),
 	}}}
 	return c
 }

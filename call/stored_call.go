@@ -142,7 +142,7 @@ func attemptFields(w *wire, a *Attempt) {
 func operationFields(w *wire, o *Operation) {
 	text(w, 1, &o.ID)
 	integer(w, 2, &o.Every)
-	instant(w, 3, &o.Expires)
+	integer(w, 3, &o.Expires)
 }
 
 func cancelFields(w *wire, r *CancelRequest) {

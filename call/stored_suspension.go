@@ -19,8 +19,8 @@ func roundFields(w *wire, r *Round) {
 
 func claimFields(w *wire, c *Claim) {
 	part(w, 1, &c.By, principalFields)
-	instant(w, 2, &c.Since)
-	instant(w, 3, &c.Until)
+	integer(w, 2, &c.Since)
+	integer(w, 3, &c.Until)
 	pointer(w, 64, &c.HandedBy, principalFields)
 }
 
@@ -45,8 +45,8 @@ func suspensionFields(w *wire, s *Suspension) {
 	part(w, 12, &s.Pending, pendingFields)
 	text(w, 13, &s.Digest)
 	part(w, 14, &s.Description, descriptionFields)
-	instant(w, 15, &s.Created)
-	instant(w, 16, &s.ExpiresAt)
+	integer(w, 15, &s.Created)
+	integer(w, 16, &s.ExpiresAt)
 	texts(w, 17, &options.titles)
 	options.read(w, &s.RememberOptions)
 	text(w, 64, &s.Policy)

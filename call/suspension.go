@@ -2,7 +2,6 @@ package call
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/toold-dev/toold/tool"
 )
@@ -28,8 +27,8 @@ type Suspension struct {
 	Rule        string           `json:"rule,omitempty"`           // name of the gate's rule that asks; may be empty
 	Reason      string           `json:"reason,omitempty"`         // reason that the rule gives to people; may be empty
 	Description tool.Description `json:"description,omitzero"`
-	Created     time.Time        `json:"created"`
-	ExpiresAt   time.Time        `json:"expires_at"`
+	Created     Stamp            `json:"created"`
+	ExpiresAt   Stamp            `json:"expires_at"`
 }
 
 // The origins of suspensions without a hook. No hook may have these names.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -38,7 +39,7 @@ func (d *daemon) keepAudit(ctx context.Context, loops *sync.WaitGroup) error {
 	}
 	k := &audit.Keeper{
 		Store: d.store.Identity().StoreID, Source: chainOf(d.store), Key: key, File: checkpointFile(d.cfg),
-		Every: d.cfg.Audit.Every, Now: d.store.Now, Log: d.log,
+		Every: d.cfg.Audit.Every, Now: func() time.Time { return d.store.Now().Time() }, Log: d.log,
 	}
 	if err := k.Open(); err != nil {
 		return config.Errorf("audit.checkpoints: %w", err)
@@ -64,7 +65,7 @@ func chainOf(s store.RecordReader) audit.Source {
 					return
 				}
 				for _, r := range page {
-					line, err := call.NewChainRecord(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+					line, err := call.NewChainRecord(namespace, r.Position, r.Time.Time(), r.Key, r.CallID, r.Bytes)
 					if !yield(line, err) || err != nil {
 						return
 					}

@@ -29,7 +29,7 @@ func (a adminOf) AuditKinds() []string { return audit.Kinds() }
 // Audit implements [service.Audit].
 func (a adminOf) Audit(ctx context.Context, namespace string, q service.AuditQuery) (service.AuditPage, error) {
 	match := audit.Query{Principal: q.Principal, CallID: q.CallID, Kinds: q.Kinds, After: q.StoredAfter, Before: q.StoredBefore}
-	page := service.AuditPage{Kept: a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones)}
+	page := service.AuditPage{Kept: a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones).Time()}
 	read, at := a.d.store.Records, q.Position
 	if q.NewestFirst {
 		read, at = a.d.store.RecordsBefore, cmp.Or(at, math.MaxInt64)
@@ -45,7 +45,7 @@ func (a adminOf) Audit(ctx context.Context, namespace string, q service.AuditQue
 		}
 		for i := range records {
 			r := &records[i]
-			line, err := call.NewChainRecord(namespace, r.Position, r.Time, r.Key, r.CallID, r.Bytes)
+			line, err := call.NewChainRecord(namespace, r.Position, r.Time.Time(), r.Key, r.CallID, r.Bytes)
 			if err != nil {
 				return page, call.Refuse(call.DataLoss, "CALL_CORRUPT", "%v", err)
 			}
@@ -89,7 +89,7 @@ func (a adminOf) VerifyAudit(ctx context.Context, namespace string, from service
 			return part, err
 		}
 	}
-	v := audit.NewVerifier(namespace, signed, a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones))
+	v := audit.NewVerifier(namespace, signed, a.d.store.Now().Add(-a.d.cfg.Retention.Tombstones).Time())
 	if after > 0 {
 		v.Continue(after, link)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/toold-dev/toold/call"
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 	httpserver "github.com/toold-dev/toold/server/http"
 	"github.com/toold-dev/toold/server/service"
@@ -29,7 +30,7 @@ type journal interface {
 	Stats() store.Stats
 	SpoolCounted() bool
 	SweepSpool(ctx context.Context) (removed int, err error)
-	Waiting(ctx context.Context) (open map[string]int, since time.Time, err error)
+	Waiting(ctx context.Context) (open map[string]int, since call.Stamp, err error)
 }
 
 // openStore opens the store. The open store gives the daemon exclusive use of the data directory.

@@ -220,7 +220,7 @@ func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 		}
 		t.Value("questions_open", float64(other), "action", "other")
 		age := 0.0
-		if !since.IsZero() {
+		if since != 0 {
 			age = max(d.store.Now().Sub(since).Seconds(), 0)
 		}
 		t.Gauge("oldest_question_seconds", "Age of the oldest open question.")

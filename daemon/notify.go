@@ -96,7 +96,7 @@ func (d *daemon) notify(ctx context.Context) {
 		}
 	}()
 	if d.plugins.notify != nil {
-		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine), d.log) // returns no error except that of ctx
+		_ = d.plugins.notify.Run(ctx, wire.Outbox(d.engine, d.store.Now), d.log) // returns no error except that of ctx
 		return
 	}
 	if err := d.engine.Outbox().KeepQueues(ctx, notify.Name, nil); err != nil && ctx.Err() == nil {

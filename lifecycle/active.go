@@ -215,7 +215,7 @@ type step struct {
 	late       bool // the call may already have ended: a BEHIND call can end while another goroutine holds the slot
 	durability store.Durability
 
-	notAfter, notBefore time.Time
+	notAfter, notBefore call.Stamp
 	decision            *store.Decision
 	documents           []store.DocumentChange
 	group               string // group of calls that run together; their document commands can conflict with each other
@@ -229,7 +229,7 @@ type step struct {
 
 // needsSync reports whether a step must be stored before it is published.
 func (s *step) needsSync() bool {
-	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || len(s.actions) > 0 || s.run != nil || !s.notAfter.IsZero() || !s.notBefore.IsZero()
+	return s.decision != nil || len(s.documents) > 0 || len(s.records) > 0 || len(s.actions) > 0 || s.run != nil || s.notAfter != 0 || s.notBefore != 0
 }
 
 // advance makes a step of a call. The step of a BEHIND call is published at once and stored later; the step of a SYNC call is stored first.

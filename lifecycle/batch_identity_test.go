@@ -172,7 +172,7 @@ func TestBatchCancel(t *testing.T) {
 				t.Errorf("%s: cancelled %v, %v; %d runs, %d before", strategy, ids, err, p.runs.Load(), runs)
 			}
 			w.wantBatch(b, "SUCCEEDED CANCELLED/CANCELLED CANCELLED/CANCELLED CANCELLED/CANCELLED CANCELLED/CANCELLED")
-			if record, err := w.store.Batch(t.Context(), call.Key{Namespace: "ns", ID: b.ID}); err != nil || record.Ended.IsZero() {
+			if record, err := w.store.Batch(t.Context(), call.Key{Namespace: "ns", ID: b.ID}); err != nil || record.Ended == 0 {
 				t.Errorf("batch %+v, %v", record, err)
 			}
 		})

@@ -51,7 +51,7 @@ func expire(ctx context.Context, l *activeCall) bool {
 	var err error
 	if asked.DefaultResult != "" {
 		// The id contains spaces. Client ids cannot contain spaces, so no client decision has the same id.
-		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired; the default answer applies", Time: l.e.store.Now(), DecidedBy: tool.Principal{Namespace: l.key.Namespace, Subject: "toold", Method: "expiry"}}
+		d := tool.Decision{ID: "expiry of " + asked.ID, Action: tool.Resume, Result: asked.DefaultResult, Reason: "expired; the default answer applies", Time: l.e.store.Now().Time(), DecidedBy: tool.Principal{Namespace: l.key.Namespace, Subject: "toold", Method: "expiry"}}
 		final := l.e.decisions.step(l, decision.Expiry(d, l.record().LastRound()), &d)
 		final.notBefore = asked.ExpiresAt
 		err = l.commitSlotted(final)

@@ -309,7 +309,7 @@ func (g *batchGame) check() error {
 		return fmt.Errorf("calls are %v, want %v", got, g.m.at)
 	}
 	record, err := g.store.Batch(g.t.Context(), call.Key{Namespace: "ns", ID: g.spec.ID})
-	if err == nil && record.Ended.IsZero() == !g.m.any(g.m.open) {
+	if err == nil && record.Ended == 0 == !g.m.any(g.m.open) {
 		err = errors.New("the batch has ended and its calls have not, or the other way round")
 	}
 	return err

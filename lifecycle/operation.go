@@ -193,7 +193,7 @@ type coming struct {
 func (p *pipeline) turn(ctx context.Context, o *call.Operation, a *answer) coming {
 	l := p.l
 	next := coming{operation: o}
-	expired := !l.e.store.Now().Before(o.Expires)
+	expired := l.e.store.Now() >= o.Expires
 	if a == nil && ctx.Err() == nil && !expired && o.Every > 0 {
 		a = poll(ctx, p, o)
 		next.failed = a.err != nil
@@ -232,7 +232,7 @@ func poll(ctx context.Context, p *pipeline, o *call.Operation) *answer {
 	defer r.close()
 	result, err := hook.Bounded(ctx, pollDeadline, func(ctx context.Context) (*tool.Result, error) {
 		c := p.call(r)
-		c.Operation, c.Deadline = toOperation(o), o.Expires
+		c.Operation, c.Deadline = toOperation(o), time.Now().Add(o.Expires.Sub(p.l.e.store.Now()))
 		return poller.Poll(ctx, c)
 	})
 	if err != nil && ctx.Err() == nil {

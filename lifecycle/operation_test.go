@@ -125,6 +125,9 @@ func TestOperationIsPolled(t *testing.T) {
 		if string(c.Checkpoint) != "job 7" || c.Operation.ID != "op" || c.Attempt != 1 {
 			t.Errorf("asked for %q of attempt %d with the checkpoint %q", c.Operation.ID, c.Attempt, c.Checkpoint)
 		}
+		if left := time.Until(c.Deadline); left <= 0 || left > 25*time.Hour { // by the machine's clock, unlike the stored expiry
+			t.Errorf("the operation ends in %v", left)
+		}
 		switch r.polls() {
 		case 1:
 			return nil, c.Progress(tool.ProgressRunning, 0.5, "half")

@@ -120,7 +120,7 @@ func TestRemember(t *testing.T) {
 func TestRuleRecord(t *testing.T) {
 	keeping(t, []tool.Tool{echo("t", mutating)}, tool.Ticket{}, func(t *testing.T, w *world) {
 		d := keep("any", tool.NamespaceScope)
-		d.Remember.Until = w.store.Now().Add(72 * time.Hour)
+		d.Remember.Until = w.store.Now().Add(72 * time.Hour).Time()
 		d.ID = "decision-to-be-kept"
 		c := w.do(spec("t", ""))
 		d.ExpectedDigest = c.Open().Digest
@@ -135,8 +135,8 @@ func TestRuleRecord(t *testing.T) {
 		}
 		r := *rules[0]
 		want := call.Rule{ID: r.ID, Namespace: "ns", Gate: "ask", Option: "any", Title: "everything", Tool: "t", ToolDigest: c.ToolDigest, Principal: "alice",
-			Scope: tool.NamespaceScope, CallID: c.ID, DecisionID: d.ID, Created: r.Created, Until: d.Remember.Until, By: r.By, Approvers: []string{"approver"}}
-		if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", want) || r.By.Subject != "oda" || r.Created.IsZero() || r.ID == "" {
+			Scope: tool.NamespaceScope, CallID: c.ID, DecisionID: d.ID, Created: r.Created, Until: call.StampOf(d.Remember.Until), By: r.By, Approvers: []string{"approver"}}
+		if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", want) || r.By.Subject != "oda" || r.Created == 0 || r.ID == "" {
 			t.Errorf("rule %+v", r)
 		}
 		other := tool.Principal{Namespace: "ns", Subject: "albert", Roles: []string{"caller"}}
@@ -169,9 +169,9 @@ func TestRememberRefused(t *testing.T) {
 		edited := keep("any", tool.RunScope)
 		edited.Arguments = `{}`
 		ended := keep("any", tool.RunScope)
-		ended.Remember.Until = w.store.Now()
+		ended.Remember.Until = w.store.Now().Time()
 		long := keep("any", tool.RunScope)
-		long.Remember.Until = w.store.Now().Add(30*24*time.Hour + time.Minute)
+		long.Remember.Until = w.store.Now().Add(30*24*time.Hour + time.Minute).Time()
 		for name, d := range map[string]tool.Decision{
 			"a no": no, "an edit": edited, "an end that is past": ended, "more than 30 days": long,
 			"another option": keep("every", tool.RunScope), "no option": keep("", tool.RunScope), "no scope": keep("any", ""),

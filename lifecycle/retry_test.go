@@ -67,7 +67,7 @@ func TestRetryOf(t *testing.T) {
 			t.Errorf("the retry ran as %s with the key %s", b.ID, b.IdempotencyKey())
 		}
 		// A repeated request attaches to the retry, even after the first call was trimmed.
-		if _, err := w.store.Trim(t.Context(), w.store.Now(), time.Time{}, time.Time{}, 100); err != nil {
+		if _, err := w.store.Trim(t.Context(), w.store.Now(), 0, 0, 100); err != nil {
 			t.Fatal(err)
 		}
 		retry.RetryOf = first.ID

@@ -147,7 +147,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 		}
 		time.Sleep(8 * 24 * time.Hour)
 		now := w.store.Now()
-		for _, tombstones := range []time.Time{now.Add(-year), now} {
+		for _, tombstones := range []call.Stamp{now.Add(-year), now} {
 			if _, err := w.store.Trim(t.Context(), now, tombstones, now, 100); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestP11BlockedRunsAreForgotten(t *testing.T) {
 			if err == nil {
 				watcher.Close()
 			}
-			if kept := tombstones.Before(now); kept {
+			if kept := tombstones < now; kept {
 				wantRefusal(t, err, call.FailedPrecondition, "RUN_BLOCKED")
 				if blocked() != 3 {
 					t.Errorf("%d blocked runs", blocked())

@@ -69,7 +69,7 @@ func TestVotes(t *testing.T) {
 		}
 		now := w.get(c.ID)
 		wantVotes(t, now, "voter-001", "voter-002")
-		if now.Status != call.Suspended || p.runs.Load() != 0 || now.Open().ID != ticket.ID || now.Open().Digest != ticket.Digest || !now.Open().ExpiresAt.Equal(ticket.ExpiresAt) {
+		if now.Status != call.Suspended || p.runs.Load() != 0 || now.Open().ID != ticket.ID || now.Open().Digest != ticket.Digest || now.Open().ExpiresAt != ticket.ExpiresAt {
 			t.Fatalf("call %s, %d runs, ticket %+v", now.Status, p.runs.Load(), now.Open())
 		}
 		w.refuse(voter(1), now, yes(), call.FailedPrecondition, "ALREADY_VOTED")

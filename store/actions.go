@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/tool"
@@ -18,18 +17,18 @@ type Action struct {
 	Batch     string `json:"batch_id,omitempty"`
 	Caller    string `json:"caller"`
 	tool.Action
-	Round    int       `json:"round"`    // 1 for an action that a call requests, 2 for an action that such an action requests, and so on
-	Attempts int       `json:"attempts"` // number of failed attempts
-	Error    string    `json:"error,omitempty"`
-	Created  time.Time `json:"created"`
+	Round    int        `json:"round"`    // 1 for an action that a call requests, 2 for an action that such an action requests, and so on
+	Attempts int        `json:"attempts"` // number of failed attempts
+	Error    string     `json:"error,omitempty"`
+	Created  call.Stamp `json:"created"`
 	// Queue is the queue from which a consumer takes the action. An action with a queue is never due.
 	Queue string `json:"queue,omitempty"`
 
 	State ActionState `json:"-"`
 	// Due is the time from which a pending action may be tried. Zero means that the action waits for the end of its batch or run, or for a
 	// consumer of its queue.
-	Due      time.Time `json:"-"`
-	Position int64     `json:"-"` // position in the journal, set by the store
+	Due      call.Stamp `json:"-"`
+	Position int64      `json:"-"` // position in the journal, set by the store
 	// Broken means that the stored row is damaged: only its id, its position and its state are known.
 	Broken bool `json:"-"`
 }

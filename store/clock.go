@@ -3,18 +3,20 @@ package store
 import (
 	"sync"
 	"time"
+
+	"github.com/toold-dev/toold/call"
 )
 
 // A Clock follows another clock but never runs backwards. If the other clock is set back, the Clock does not follow: it continues from its
 // last time and advances with the elapsed time. The zero value is ready for use.
 type Clock struct {
 	mu      sync.Mutex
-	last    time.Time
+	last    call.Stamp
 	machine time.Time // the last reading of this machine's clock, with its monotonic part
 }
 
 // Resume continues from the time in a journal.
-func (c *Clock) Resume(last time.Time) {
+func (c *Clock) Resume(last call.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = last
@@ -22,7 +24,7 @@ func (c *Clock) Resume(last time.Time) {
 
 // Now returns the time. read returns a reading of this machine's clock, and the time of the clock to follow. Calls of read never overlap: a
 // reading that came late would count the elapsed time twice.
-func (c *Clock) Now(read func() (machine, now time.Time)) time.Time {
+func (c *Clock) Now(read func() (machine, now time.Time)) call.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	machine, now := read()
@@ -30,8 +32,6 @@ func (c *Clock) Now(read func() (machine, now time.Time)) time.Time {
 		c.last = c.last.Add(passed)
 	}
 	c.machine = machine
-	if now = now.Round(0).UTC(); now.After(c.last) {
-		c.last = now
-	}
+	c.last = max(c.last, call.StampOf(now))
 	return c.last
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -13,8 +14,8 @@ import (
 func TestClockNeverRunsBackwards(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var c store.Clock
-	c.Resume(start)
-	at := func(machine, now time.Time) time.Time {
+	c.Resume(call.StampOf(start))
+	at := func(machine, now time.Time) call.Stamp {
 		return c.Now(func() (time.Time, time.Time) { return machine, now })
 	}
 	for i, tt := range []struct{ machine, now, want time.Duration }{
@@ -24,7 +25,7 @@ func TestClockNeverRunsBackwards(t *testing.T) {
 		{-2*time.Hour + time.Minute, time.Hour, time.Hour},           // The followed clock is ahead.
 		{-2*time.Hour + 2*time.Minute, -time.Hour, 61 * time.Minute}, // The followed clock was set back.
 	} {
-		if got := at(start.Add(tt.machine), start.Add(tt.now)).Sub(start); got != tt.want {
+		if got := at(start.Add(tt.machine), start.Add(tt.now)).Sub(call.StampOf(start)); got != tt.want {
 			t.Errorf("reading %d: %v after the start, want %v", i, got, tt.want)
 		}
 	}
@@ -39,7 +40,7 @@ func TestClockNeverRunsBackwards(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if ahead := time.Until(together.Now(read)); ahead > 0 {
+	if ahead := time.Until(together.Now(read).Time()); ahead > 0 {
 		t.Errorf("the clock is %v ahead", ahead)
 	}
 }

@@ -83,7 +83,7 @@ type Change struct {
 
 	// NotAfter refuses the change with ErrExpired when the store's clock has reached it. NotBefore refuses the change with ErrTooEarly when
 	// the clock has not reached it. The clock is read inside the transaction. Zero means no bound.
-	NotAfter, NotBefore time.Time
+	NotAfter, NotBefore call.Stamp
 	// Decision is stored with a hash of its content. Its id is unique in the namespace forever.
 	Decision *Decision
 	// Documents are applied in order. A command with a conflict is left out. If there are Documents, the store calls OnDocuments once, with
@@ -113,8 +113,8 @@ type Policy struct {
 	// depend on a run or thread.
 	Scope   tool.Scope
 	ScopeID string
-	Expires time.Time // The store may remove the policy after this time. Zero means never.
-	Value   []byte    // nil removes the policy
+	Expires call.Stamp // The store may remove the policy after this time. Zero means never.
+	Value   []byte     // nil removes the policy
 }
 
 // A Decision is the stored answer to a suspension.
@@ -142,7 +142,7 @@ type StoredRecord struct {
 	Record
 	Position int64
 	CallID   string // empty when the record belongs to no call
-	Time     time.Time
+	Time     call.Stamp
 }
 
 // A RecordReader reads records. Every store of this module implements it. Records returns at most limit records of a kind with positions
@@ -159,8 +159,8 @@ type Run struct {
 	Owner     string // Subject of the caller that began the run. It is stored here because the calls of the run may have been removed.
 	State     call.RunState
 	Reason    string
-	CallID    string    // the call that blocked the run
-	Changed   time.Time // when the state was stored; set by the store
+	CallID    string     // the call that blocked the run
+	Changed   call.Stamp // when the state was stored; set by the store
 }
 
 // A Shredding names the purged calls, runs and threads of one namespace.
@@ -250,7 +250,7 @@ type Store interface {
 	Due(ctx context.Context, namespace string, limit int) ([]*call.Call, error)
 	DueNamespaces(ctx context.Context) ([]string, error)
 	// NextExpiry returns when the next open suspension expires, or zero when there is none.
-	NextExpiry(ctx context.Context) (time.Time, error)
+	NextExpiry(ctx context.Context) (call.Stamp, error)
 	// Feed returns at most limit entries with positions above after, in order, and the newest position of the journal. A row that cannot be
 	// read gives an entry with Corrupt set.
 	Feed(ctx context.Context, f Feed, after int64, limit int) (entries []FeedEntry, newest int64, err error)
@@ -282,7 +282,7 @@ type Store interface {
 	//   - Records stored before tombstonesBefore are removed. The newest of these in each chain stays, because the next one links to it.
 	//
 	// It returns the removed calls, so that the caller can remove their spools.
-	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) ([]call.Key, error)
+	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) ([]call.Key, error)
 	// Purge erases the content of a finished call, durably. Its record becomes the result of [call.Call.Purged], at the next revision, and
 	// its events are removed; [Store.Events] begins after them. After a crash the call is either unchanged or purged. Purging again changes
 	// nothing. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt, and ErrTransition when the call has not ended.
@@ -305,7 +305,7 @@ type Store interface {
 	PutRecord(ctx context.Context, namespace string, r Record) error
 
 	// Now returns the time of the store's clock. It never runs backwards, even over restarts.
-	Now() time.Time
+	Now() call.Stamp
 	Identity() Identity
 	Spool() Spool
 	// Close waits for submitted changes, writes the mark of a clean end and closes the store.

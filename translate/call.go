@@ -203,7 +203,7 @@ func fromAttempt(a *call.Attempt) *tooldv1.Attempt {
 		Attempt: int32(a.Number), Epoch: a.Epoch, StartedAt: FromTime(a.Started), EndedAt: FromTime(a.Ended),
 	}
 	if o := a.Operation; o != nil {
-		out.Operation = &tooldv1.Operation{OperationId: o.ID, ExpiresAt: FromTime(o.Expires)}
+		out.Operation = &tooldv1.Operation{OperationId: o.ID, ExpiresAt: FromTime(o.Expires.Time())}
 	}
 	return out
 }

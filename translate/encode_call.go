@@ -183,7 +183,7 @@ func (w *encoder) attempt(field protowire.Number, a *call.Attempt, end tooldv1.A
 	if o := a.Operation; o != nil {
 		inner := w.open(6)
 		w.text(1, o.ID)
-		w.time(2, o.Expires)
+		w.time(2, o.Expires.Time())
 		w.close(inner)
 	}
 	w.number(7, int64(end))

@@ -142,7 +142,7 @@ func anyCall(t *rapid.T) *call.Call {
 	for n := range rapid.IntRange(0, 2).Draw(t, "attempts") {
 		c.Attempts = append(c.Attempts, call.Attempt{Number: n + 1, Epoch: 7, Started: times("began"), Ended: times("returned")})
 		if rapid.Bool().Draw(t, "elsewhere") {
-			c.Attempts[n].Operation = &call.Operation{ID: text.Draw(t, "operation"), Expires: times("expires")}
+			c.Attempts[n].Operation = &call.Operation{ID: text.Draw(t, "operation"), Expires: call.StampOf(times("expires"))}
 		}
 	}
 	if rapid.Bool().Draw(t, "answered") {

@@ -63,8 +63,8 @@ func FromProcesses(p *tool.ProcessReport) *tooldv1.ProcessReport {
 func FromSuspension(s *call.Suspension) *tooldv1.Suspension {
 	out := &tooldv1.Suspension{
 		SuspensionId: s.ID, Round: int32(s.Round), Action: s.Action, Message: s.Message, Parameters: string(s.Parameters),
-		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: FromTime(s.ExpiresAt),
-		Description: FromDescription(&s.Description), Origin: s.Origin, CreatedAt: FromTime(s.Created), DefaultResult: s.DefaultResult,
+		ResponseSchema: string(s.ResponseSchema), ResumeMode: fromResumeMode(s.ResumeMode), Digest: s.Digest, ExpiresAt: FromTime(s.ExpiresAt.Time()),
+		Description: FromDescription(&s.Description), Origin: s.Origin, CreatedAt: FromTime(s.Created.Time()), DefaultResult: s.DefaultResult,
 		OnExpiry: tooldv1.ExpiryAction_EXPIRY_ACTION_CANCEL, PolicyVersion: s.Policy, Rule: s.Rule, Reason: s.Reason,
 		Pending: &tooldv1.PendingCall{Id: s.Pending.ID, Name: s.Pending.Name, Arguments: s.Pending.Arguments},
 		RememberOptions: Each(s.RememberOptions, func(o *tool.RememberOption) *tooldv1.RememberOption {
@@ -91,7 +91,7 @@ func FromClaim(c *call.Claim) *tooldv1.Claim {
 	if c == nil {
 		return nil
 	}
-	out := &tooldv1.Claim{ClaimedBy: FromPrincipal(&c.By), ClaimedAt: FromTime(c.Since), Until: FromTime(c.Until)}
+	out := &tooldv1.Claim{ClaimedBy: FromPrincipal(&c.By), ClaimedAt: FromTime(c.Since.Time()), Until: FromTime(c.Until.Time())}
 	if c.HandedBy != nil {
 		out.HandedOverBy = FromPrincipal(c.HandedBy)
 	}

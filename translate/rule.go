@@ -9,7 +9,7 @@ import (
 func FromRule(r *call.Rule) *tooldv1.Rule {
 	return &tooldv1.Rule{
 		RuleId: r.ID, Option: r.Option, Title: r.Title, Tool: r.Tool, ToolDigest: r.ToolDigest, Principal: r.Principal, OnBehalfOf: r.OnBehalfOf,
-		Scope: fromRememberScope(r.Scope), ScopeId: r.ScopeID, MadeBy: FromPrincipal(&r.By), CreatedAt: FromTime(r.Created), Until: FromTime(r.Until),
+		Scope: fromRememberScope(r.Scope), ScopeId: r.ScopeID, MadeBy: FromPrincipal(&r.By), CreatedAt: FromTime(r.Created.Time()), Until: FromTime(r.Until.Time()),
 		CallId: r.CallID, DecisionId: r.DecisionID, Gate: r.Gate,
 	}
 }

@@ -43,6 +43,6 @@ func fromWaitingCall(c **call.Call) *tooldv1.WaitingCall {
 	s := (*c).Open()
 	return &tooldv1.WaitingCall{
 		CallId: (*c).ID, SuspensionId: s.ID, Tool: (*c).Tool, Action: s.Action, Title: (*c).Description.Title, Approvers: fromApprovers(s.Approvers),
-		CreatedAt: FromTime(s.Created), ExpiresAt: FromTime(s.ExpiresAt),
+		CreatedAt: FromTime(s.Created.Time()), ExpiresAt: FromTime(s.ExpiresAt.Time()),
 	}
 }

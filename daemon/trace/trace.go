@@ -175,7 +175,7 @@ func (t *Tracer) End(ctx context.Context, c *call.Call) {
 		at(span, "attempt", c.Attempts[i].Started, attribute.Int("toold.attempt", c.Attempts[i].Number))
 	}
 	for i := range c.Rounds {
-		at(span, "question", c.Rounds[i].Suspension.Created, attribute.String("toold.action", c.Rounds[i].Suspension.Action))
+		at(span, "question", c.Rounds[i].Suspension.Created.Time(), attribute.String("toold.action", c.Rounds[i].Suspension.Action))
 		if d := c.Rounds[i].Decision; d != nil {
 			at(span, "decision", d.Time, attribute.String("toold.decision", string(d.Action)))
 		}

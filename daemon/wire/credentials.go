@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/refusal"
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/store"
@@ -27,7 +28,7 @@ type credentials struct{ store PolicyStore }
 
 func (c credentials) put(s *access.Stored, text []byte) error {
 	// A change that has begun must not be given up, because a client cannot know whether it was stored.
-	err := c.store.PutPolicy(context.Background(), store.Policy{Namespace: s.Principal.Namespace, Kind: CredentialKind, Key: s.ID, Expires: s.Expires, Value: text})
+	err := c.store.PutPolicy(context.Background(), store.Policy{Namespace: s.Principal.Namespace, Kind: CredentialKind, Key: s.ID, Expires: call.StampOf(s.Expires), Value: text})
 	if err != nil {
 		return refusal.OfCall(err, s.ID)
 	}

@@ -3,14 +3,18 @@ package wire
 import (
 	"context"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/plugins/notify"
 )
 
 // Outbox returns an outbox that stores letters as posts of the engine.
-func Outbox(e *lifecycle.Engine) notify.Outbox { return outbox{e} }
+func Outbox(e *lifecycle.Engine, now func() call.Stamp) notify.Outbox { return outbox{e, now} }
 
-type outbox struct{ e *lifecycle.Engine }
+type outbox struct {
+	e   *lifecycle.Engine
+	now func() call.Stamp // the store's clock
+}
 
 // Letters implements [notify.Outbox].
 func (o outbox) Letters(ctx context.Context, target string, after int64, limit int) (letters []notify.Letter, err error) {
@@ -18,7 +22,7 @@ func (o outbox) Letters(ctx context.Context, target string, after int64, limit i
 	for i := range posts {
 		p := &posts[i]
 		letters = append(letters, notify.Letter{
-			Namespace: p.Namespace, ID: p.ID, CallID: p.CallID, Position: p.Position, Created: p.Created, Body: p.Payload, Broken: p.Broken,
+			Namespace: p.Namespace, ID: p.ID, CallID: p.CallID, Position: p.Position, Age: o.now().Sub(p.Created), Body: p.Payload, Broken: p.Broken,
 		})
 	}
 	return letters, err

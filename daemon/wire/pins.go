@@ -163,7 +163,7 @@ func (p *Pins) History(ctx context.Context, source, id string, before int64, lim
 }
 
 func (p *pinRecord) judged(r *store.StoredRecord) tool.JudgedDefinition {
-	d := tool.JudgedDefinition{Position: r.Position, Time: r.Time, By: p.By}
+	d := tool.JudgedDefinition{Position: r.Position, Time: r.Time.Time(), By: p.By}
 	d.Digest = p.Digest
 	text := p.Descriptor
 	if p.Refused != nil {

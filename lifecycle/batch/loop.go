@@ -125,7 +125,7 @@ func (b *loop) process() {
 
 // end stores the end of the batch. If the journal is temporarily unable to store it, end tries again.
 func (b *loop) end() {
-	if b.ended || !b.record.Ended.IsZero() {
+	if b.ended || b.record.Ended != 0 {
 		return
 	}
 	b.s.cfg.FailPoint("before-batch-end")

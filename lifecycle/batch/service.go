@@ -91,7 +91,7 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	s.expect(b.key)
 	s.drop(b, true)
 	close(b.ready)
-	if err == nil && record.Ended.IsZero() || len(b.signal) > 0 { // Start the batch. A wake that arrived before the record was set had no effect.
+	if err == nil && record.Ended == 0 || len(b.signal) > 0 { // Start the batch. A wake that arrived before the record was set had no effect.
 		s.wakeExpected(b.key)
 	} else {
 		s.unexpect(b.key)

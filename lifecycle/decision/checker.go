@@ -3,7 +3,6 @@ package decision
 import (
 	"encoding/json"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/gating"
@@ -29,7 +28,7 @@ type Tool struct {
 // A Checker checks answers against their tickets. It may be used concurrently.
 type Checker struct {
 	Answers Answers
-	Now     func() time.Time
+	Now     func() call.Stamp
 	Tool    func(*call.Call) *Tool // returns nil when the tool no longer exists
 	// Refusal returns why the call accepts no answer now, or nil when it does.
 	Refusal func(*call.Call) error
@@ -104,14 +103,14 @@ func (k *Checker) open(c *call.Call, round *call.Round) (*call.Suspension, error
 	s := &round.Suspension
 	switch open := c.Open(); {
 	case round.Expired:
-		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(s.ExpiresAt))
+		return nil, call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s without an answer", call.FormatTime(s.ExpiresAt.Time()))
 	case open == nil || open.ID != s.ID:
 		return nil, Decided(round, c)
 	}
 	if err := k.Refusal(c); err != nil {
 		return nil, err
 	}
-	if !k.Now().Before(s.ExpiresAt) {
+	if k.Now() >= s.ExpiresAt {
 		return nil, Expired(s)
 	}
 	return s, nil
@@ -119,7 +118,7 @@ func (k *Checker) open(c *call.Call, round *call.Round) (*call.Suspension, error
 
 // Expired returns the refusal of an answer that comes too late.
 func Expired(s *call.Suspension) error {
-	return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt))
+	return call.Refuse(call.FailedPrecondition, "SUSPENSION_EXPIRED", "the question expired at %s", call.FormatTime(s.ExpiresAt.Time()))
 }
 
 // checkDigest refuses an answer for something other than s.
@@ -136,7 +135,7 @@ func checkDigest(s *call.Suspension, d *tool.Decision) error {
 // applied checks the content of the decision, and returns the decision in the form that will be stored.
 func (k *Checker) applied(c *call.Call, s *call.Suspension, p tool.Principal, d *tool.Decision) (tool.Decision, error) {
 	out := *d
-	out.DecidedBy, out.Time, out.AppliesTo = p, k.Now(), s.Digest
+	out.DecidedBy, out.Time, out.AppliesTo = p, k.Now().Time(), s.Digest
 	if d.Action == tool.Cancel {
 		return out, nil
 	}

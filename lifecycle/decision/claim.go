@@ -39,9 +39,7 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	if r.To != "" {
 		claim.By, claim.HandedBy = tool.Principal{Namespace: p.Namespace, Subject: r.To}, &p
 	}
-	if s.ExpiresAt.Before(claim.Until) {
-		claim.Until = s.ExpiresAt
-	}
+	claim.Until = min(claim.Until, s.ExpiresAt)
 	switch {
 	case r.Release && held == nil:
 		return nil, false, nil
@@ -77,8 +75,8 @@ func mayClaim(held *call.Claim, mine bool, p tool.Principal, r *call.ClaimReques
 	case r.TakeOver:
 		return call.Refuse(call.PermissionDenied, "OPERATOR_REQUIRED", "taking over the claim of %s needs the role operator", held.By.Subject)
 	}
-	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_CLAIMED", "%s looks at this question until %s; you may decide anyway", held.By.Subject, call.FormatTime(held.Until))
-	refusal.Metadata = map[string]string{"claimed_by": held.By.Subject, "until": call.FormatTime(held.Until)}
+	refusal := call.Refuse(call.FailedPrecondition, "ALREADY_CLAIMED", "%s looks at this question until %s; you may decide anyway", held.By.Subject, call.FormatTime(held.Until.Time()))
+	refusal.Metadata = map[string]string{"claimed_by": held.By.Subject, "until": call.FormatTime(held.Until.Time())}
 	return refusal
 }
 

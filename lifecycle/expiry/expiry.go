@@ -29,8 +29,8 @@ const (
 type Journal interface {
 	DueNamespaces(ctx context.Context) ([]string, error)
 	Due(ctx context.Context, namespace string, limit int) ([]*call.Call, error)
-	NextExpiry(ctx context.Context) (time.Time, error)
-	Now() time.Time
+	NextExpiry(ctx context.Context) (call.Stamp, error)
+	Now() call.Stamp
 }
 
 // Custody reports whether calls wait for an operator's release. These calls do not expire.
@@ -83,10 +83,10 @@ func (s *Sweeper) Run(ctx context.Context) {
 			least = time.Second
 			return false
 		})
-		if next, err := s.journal.NextExpiry(ctx); err == nil && !next.IsZero() && !s.custody.Any() {
+		if next, err := s.journal.NextExpiry(ctx); err == nil && next != 0 && !s.custody.Any() {
 			wait = min(wait, max(next.Sub(s.journal.Now()), least))
 		}
-		s.next.Store(s.journal.Now().Add(wait).UnixNano())
+		s.next.Store(int64(s.journal.Now().Add(wait)))
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -112,8 +112,8 @@ func (s *Sweeper) Once(ctx context.Context) error {
 }
 
 // Asked must be called for each new question; until is its expiry time. It wakes Run if Run would check too late.
-func (s *Sweeper) Asked(until time.Time) {
-	if until.UnixNano() < s.next.Load() {
+func (s *Sweeper) Asked(until call.Stamp) {
+	if int64(until) < s.next.Load() {
 		s.look()
 	}
 }

@@ -39,7 +39,7 @@ func (b Basis) Digest(c *call.Call, s *call.Suspension) string {
 		Namespace: c.Namespace, CallID: c.ID, SuspensionID: s.ID, Caller: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf,
 		Tool: c.Tool, ToolDigest: b.ToolDigest, Arguments: b.Arguments, ResumeMode: s.ResumeMode,
 		Isolation: string(b.Isolation), Network: b.Network,
-		ExpiresAt: s.ExpiresAt, Message: s.Message, Parameters: s.Parameters, ResponseSchema: s.ResponseSchema,
+		ExpiresAt: s.ExpiresAt.Time(), Message: s.Message, Parameters: s.Parameters, ResponseSchema: s.ResponseSchema,
 	}
 	return a.Digest()
 }

@@ -68,7 +68,7 @@ func TestBasis(t *testing.T) {
 	}
 	d := tool.Descriptor{ID: "t"}
 	basis := gating.NewBasis("digest", &d, args(`{"x":1}`))
-	s := call.Suspension{ID: "s", Origin: "gate", Message: "?", ExpiresAt: time.Unix(1, 0), Pending: call.Pending{Arguments: `{"x":1}`}}
+	s := call.Suspension{ID: "s", Origin: "gate", Message: "?", ExpiresAt: call.StampOf(time.Unix(1, 0)), Pending: call.Pending{Arguments: `{"x":1}`}}
 	c := &call.Call{ID: "c", Tool: "t"}
 	s.Digest = basis.Digest(c, &s)
 	decision := tool.Decision{Action: tool.Resume, AppliesTo: s.Digest}

@@ -36,7 +36,7 @@ type Outbox struct {
 	woken chan struct{} // capacity 1
 
 	mu   sync.Mutex
-	next time.Time // time at which the next failed action is due again; zero when there is none
+	next call.Stamp // time at which the next failed action is due again; zero when there is none
 	busy map[call.Key]bool
 }
 
@@ -87,21 +87,21 @@ func (o *Outbox) give(key call.Key) {
 }
 
 // until returns how long Run waits before the next check.
-func (o *Outbox) until(now time.Time) time.Duration {
+func (o *Outbox) until(now call.Stamp) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.next.IsZero() {
+	if o.next == 0 {
 		return actMost
 	}
 	wait := min(max(o.next.Sub(now), time.Millisecond), actMost)
-	o.next = time.Time{}
+	o.next = 0
 	return wait
 }
 
-func (o *Outbox) again(at time.Time) {
+func (o *Outbox) again(at call.Stamp) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.next.IsZero() || at.Before(o.next) {
+	if o.next == 0 || at < o.next {
 		o.next = at
 	}
 }
@@ -242,7 +242,7 @@ func (o *Outbox) afterFailure(a store.Action, err error) store.Action {
 	a.Error = o.errorText(err.Error())
 	fields := []zap.Field{zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.Int("attempt", a.Attempts), zap.String("error", a.Error)}
 	if a.Attempts > len(actDelays) || errors.Is(err, errNoHandler) {
-		a.State, a.Due = store.ActionDead, time.Time{}
+		a.State, a.Due = store.ActionDead, 0
 		o.cfg.Log.Error("action failed and is kept as a dead letter", fields...)
 		return a
 	}

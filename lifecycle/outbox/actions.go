@@ -64,10 +64,10 @@ func (o *Outbox) Actions(origin store.Action, asked []tool.Action, ended bool) [
 		a.Due = a.Created
 		switch {
 		case a.Round > maxRounds:
-			a.State, a.Due, a.Error = store.ActionDead, time.Time{}, fmt.Sprintf("the chain of actions has more than %d rounds", maxRounds)
+			a.State, a.Due, a.Error = store.ActionDead, 0, fmt.Sprintf("the chain of actions has more than %d rounds", maxRounds)
 			o.cfg.Log.Error("action is kept as a dead letter", zap.String("action_id", a.ID), zap.String("call_id", a.CallID), zap.String("handler", a.Handler), zap.String("error", a.Error))
 		case a.Phase == tool.BatchEnd && a.Batch != "":
-			a.Due = time.Time{}
+			a.Due = 0
 		case a.Phase == tool.RunEnd && a.Run != "" && !ended:
 			a.Due = a.Created.Add(runEndLatest)
 		}

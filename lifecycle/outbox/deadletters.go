@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/refusal"
@@ -23,7 +22,7 @@ func (o *Outbox) DeadLetters(ctx context.Context, p tool.Principal, after int64,
 func deadLetter(a *store.Action) call.DeadLetter {
 	d := call.DeadLetter{
 		Action: a.Action, ID: a.ID, CallID: a.CallID, Run: a.Run, Thread: a.Thread, Caller: a.Caller,
-		Round: a.Round, Attempts: a.Attempts, Error: a.Error, Created: a.Created, Position: a.Position,
+		Round: a.Round, Attempts: a.Attempts, Error: a.Error, Created: a.Created.Time(), Position: a.Position,
 	}
 	if a.Broken {
 		d.Error = "its stored row is damaged"
@@ -47,7 +46,7 @@ func (o *Outbox) RetryDeadLetter(ctx context.Context, p tool.Principal, id strin
 	}
 	a.State, a.Attempts, a.Round, a.Error, a.Due = store.ActionPending, 0, 1, "", o.cfg.Store.Now()
 	if a.Queue != "" {
-		a.Due = time.Time{}
+		a.Due = 0
 	}
 	_, err = o.cfg.Store.Amend(ctx, &store.Amendment{Namespace: p.Namespace, Done: id, Actions: []store.Action{a}})
 	if errors.Is(err, store.ErrNotFound) {

@@ -21,7 +21,7 @@ const pollMost = 5 * time.Minute
 // operation. It uses about 100 bytes for each call. Its methods may be called concurrently.
 type Operations struct {
 	log *zap.Logger
-	now func() time.Time
+	now func() call.Stamp
 	// look polls or ends the operation of a call. After an error it must be called again. failures is the number of failed polls in a row.
 	look  func(key call.Key, failures int) error
 	woken chan struct{} // capacity 1
@@ -34,13 +34,13 @@ type Operations struct {
 }
 
 // NewOperations returns an empty schedule.
-func NewOperations(log *zap.Logger, now func() time.Time, look func(key call.Key, failures int) error) *Operations {
+func NewOperations(log *zap.Logger, now func() call.Stamp, look func(key call.Key, failures int) error) *Operations {
 	return &Operations{log: log, now: now, look: look, woken: make(chan struct{}, 1)}
 }
 
 type dueOperation struct {
 	key      call.Key
-	at       time.Time
+	at       call.Stamp
 	failures int
 	index    int
 }
@@ -54,9 +54,7 @@ func (o *Operations) Arm(key call.Key, op *call.Operation, failures int) {
 		for range min(failures, 16) {
 			wait = max(op.Every, min(2*wait, pollMost))
 		}
-		if next := o.now().Add(wait); next.Before(at) {
-			at = next
-		}
+		at = min(at, o.now().Add(wait))
 	}
 	o.put(key, at, failures)
 }
@@ -71,7 +69,7 @@ func (o *Operations) ArmNow(key call.Key, op *call.Operation, cancelled bool) {
 	o.put(key, op.Expires, 0)
 }
 
-func (o *Operations) put(key call.Key, at time.Time, failures int) {
+func (o *Operations) put(key call.Key, at call.Stamp, failures int) {
 	o.mu.Lock()
 	if d := o.of[key]; d != nil {
 		d.at, d.failures = at, failures
@@ -99,7 +97,7 @@ func (o *Operations) wake() {
 }
 
 // next removes and returns a call that is due. If no call is due, it returns the time until the next turn.
-func (o *Operations) next(now time.Time) (*dueOperation, time.Duration) {
+func (o *Operations) next(now call.Stamp) (*dueOperation, time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.due) == 0 {
@@ -196,7 +194,7 @@ func (o *Operations) Hurry(key call.Key) {
 type dueHeap []*dueOperation
 
 func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j

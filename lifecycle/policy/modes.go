@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -32,7 +31,7 @@ type chosenMode struct {
 	Mode      string         `json:"mode"`
 	Owner     string         `json:"owner"` // owner of the run or thread, set even before its first call
 	By        tool.Principal `json:"by"`
-	Set       time.Time      `json:"set"`
+	Set       call.Stamp     `json:"set"`
 }
 
 func (m *chosenMode) of() RunOrThread { return RunOrThread{m.Namespace, m.Run, m.Thread} }

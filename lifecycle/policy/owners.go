@@ -70,7 +70,7 @@ type owned struct {
 // blockedRun is the entry of a blocked run in memory.
 type blockedRun struct {
 	owner string
-	since int64 // when the block began, in Unix nanoseconds; distinguishes two blocks of the same run
+	since call.Stamp // when the block began; distinguishes two blocks of the same run
 }
 
 // NewOwners returns the owners of a store's runs and threads. claimed visits the runs and threads that active calls may have begun, because
@@ -193,7 +193,7 @@ func (o *Owners) Note(r *store.Run) {
 	defer o.mu.Unlock()
 	b := Run(r.Namespace, r.ID)
 	if r.State == call.RunBlocked {
-		o.blocked[b] = blockedRun{r.Owner, r.Changed.UnixNano()}
+		o.blocked[b] = blockedRun{r.Owner, r.Changed}
 	} else {
 		delete(o.blocked, b)
 	}

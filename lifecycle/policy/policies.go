@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -26,7 +25,7 @@ const (
 
 // A Store stores policies. Its clock never runs backwards, so an expired rule stays expired.
 type Store interface {
-	Now() time.Time
+	Now() call.Stamp
 	// Policies calls visit with every policy of all namespaces. It passes a damaged policy together with its error.
 	Policies(ctx context.Context, visit func(store.Policy, error) error) error
 	// PutPolicy durably stores or removes a policy that belongs to no call.
@@ -63,7 +62,7 @@ func (p *Policies) Rules(q *call.RuleQuery) []*call.Rule {
 	var found []*call.Rule
 	for _, r := range of {
 		if r.Gate == q.Gate && r.ToolDigest == q.ToolDigest && r.Principal == q.Principal && r.OnBehalfOf == q.OnBehalfOf &&
-			now.Before(r.Until) && r.ScopeID == scopeOf(r.Scope, q.Run, q.Thread) {
+			now < r.Until && r.ScopeID == scopeOf(r.Scope, q.Run, q.Thread) {
 			found = append(found, r)
 		}
 	}
@@ -89,12 +88,14 @@ func (p *Policies) all(namespace string) []*call.Rule {
 			continue
 		}
 		for _, r := range of {
-			if now.Before(r.Until) {
+			if now < r.Until {
 				found = append(found, r)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b *call.Rule) int { return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(found, func(a, b *call.Rule) int {
+		return cmp.Or(cmp.Compare(a.Created, b.Created), strings.Compare(a.ID, b.ID))
+	})
 	return found
 }
 
@@ -102,7 +103,7 @@ func (p *Policies) all(namespace string) []*call.Rule {
 func (p *Policies) PutRule(rule *call.Rule) {
 	now := p.store.Now()
 	p.changeRules(rule.Namespace, rule.Tool, func(of []*call.Rule) []*call.Rule {
-		of = slices.DeleteFunc(of, func(r *call.Rule) bool { return r.ID == rule.ID || !now.Before(r.Until) })
+		of = slices.DeleteFunc(of, func(r *call.Rule) bool { return r.ID == rule.ID || now >= r.Until })
 		return append(of, rule)
 	})
 }
@@ -157,7 +158,7 @@ func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
 		switch {
 		case err != nil:
 		case stored.Kind == KindRule:
-			if err = json.Unmarshal(stored.Value, &rule); err == nil && rule.Revoked == nil && now.Before(rule.Until) {
+			if err = json.Unmarshal(stored.Value, &rule); err == nil && rule.Revoked == nil && now < rule.Until {
 				name := toolName{rule.Namespace, rule.Tool}
 				rules[name] = append(rules[name], &rule)
 			}

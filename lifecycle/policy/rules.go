@@ -73,7 +73,7 @@ func (p *Policies) Remember(c *call.Call, s *call.Suspension, by tool.Principal,
 	rule := &call.Rule{
 		ID: "r-" + rand.Text(), Namespace: c.Namespace, Gate: s.Origin, Option: m.Option, Title: s.RememberOptions[i].Title, Tool: c.Tool, ToolDigest: c.ToolDigest,
 		Principal: c.Caller.Subject, OnBehalfOf: c.OnBehalfOf, Scope: m.Scope, ScopeID: scopeOf(m.Scope, c.Run.ID, c.Run.Thread),
-		By: by, CallID: c.ID, DecisionID: d.ID, Created: d.Time, Until: until,
+		By: by, CallID: c.ID, DecisionID: d.ID, Created: call.StampOf(d.Time), Until: call.StampOf(until),
 	}
 	if a := s.Approvers; a != nil {
 		rule.Approvers, rule.Groups = a.Roles, a.Groups
@@ -161,7 +161,7 @@ func (s *Service) RevokeRule(ctx context.Context, p tool.Principal, id string) (
 		return nil, call.Refuse(call.NotFound, "RULE_NOT_FOUND", "no rule %q is in force here; ListRules lists them", id)
 	}
 	rule := *seen[i]
-	rule.Revoked = &call.Revocation{By: p, Time: s.cfg.Policies.store.Now()}
+	rule.Revoked = &call.Revocation{By: p, Time: s.cfg.Policies.store.Now().Time()}
 	stored, err := Stored(&rule)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -23,7 +22,7 @@ import (
 
 // A Store is the part of the journal that a purge needs.
 type Store interface {
-	Now() time.Time
+	Now() call.Stamp
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	RunCounts(ctx context.Context, namespace, run string) (map[call.Status]int, error)
@@ -92,7 +91,7 @@ func (u *Purger) Purge(ctx context.Context, p tool.Principal, which call.PurgeSe
 	if err != nil {
 		return 0, 0, err
 	}
-	by := call.Purge{By: p, Time: u.cfg.Store.Now()}
+	by := call.Purge{By: p, Time: u.cfg.Store.Now().Time()}
 	for _, key := range found.keys {
 		if err := ctx.Err(); err != nil {
 			return purged, before, err

@@ -111,7 +111,7 @@ func (r *Records) state(ctx context.Context, p tool.Principal, id string) (*call
 	case err != nil:
 		return nil, err
 	case stored.State != call.RunOpen:
-		run.State, run.Reason, run.BlockedBy, run.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed
+		run.State, run.Reason, run.BlockedBy, run.Changed = stored.State, stored.Reason, stored.CallID, stored.Changed.Time()
 	}
 	run.RunActivity, err = r.activity(ctx, p, call.Query{Namespace: p.Namespace, Run: id}, counts[call.Suspended] > 0)
 	return run, err

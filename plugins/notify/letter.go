@@ -67,7 +67,7 @@ func letterOf(in hook.Notice, content bool, console string) string {
 	if s := ev.Suspension; s != nil {
 		l.Type, l.ID = "dev.toold.call.suspended", s.ID
 		l.Data.SuspensionID, l.Data.Action, l.Data.Message = s.ID, s.Action, cut(s.Message, maxMessage)
-		l.Data.ExpiresAt = s.ExpiresAt.UTC().Format(time.RFC3339Nano)
+		l.Data.ExpiresAt = s.ExpiresAt.Time().Format(time.RFC3339Nano)
 		if content {
 			l.Data.Title = cut(s.Description.Title, maxTitle)
 		}

@@ -60,8 +60,8 @@ type Letter struct {
 	Namespace string
 	ID        string // unique ID, the same each time the letter is sent
 	CallID    string
-	Position  int64 // higher for later letters
-	Created   time.Time
+	Position  int64         // higher for later letters
+	Age       time.Duration // when it was read
 	Body      string
 	Broken    bool // the stored letter is damaged and cannot be sent
 }

@@ -51,8 +51,7 @@ type queue struct {
 // waiting is a letter in memory.
 type waiting struct {
 	Letter
-	read     time.Time     // on the monotonic clock
-	age      time.Duration // age of the letter when it was read
+	read     time.Time // on the monotonic clock
 	failures int
 	hurried  int // number of times that the success of another letter made this one be sent earlier
 	due      time.Time
@@ -129,7 +128,7 @@ func (q *queue) read(ctx context.Context, outbox Outbox) {
 				q.log.Error("a stored notification is damaged and cannot be sent", zap.String("action_id", page[i].ID), zap.String("call_id", page[i].CallID))
 				continue
 			}
-			q.waiting = append(q.waiting, &waiting{Letter: page[i], read: now, age: max(now.Sub(page[i].Created), 0)})
+			q.waiting = append(q.waiting, &waiting{Letter: page[i], read: now})
 		}
 		q.mu.Unlock()
 	}
@@ -238,7 +237,7 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 		q.log.Error("the receiver accepts no more notifications: none are sent until its configuration changes or the daemon restarts")
 		q.gone.Store(true)
 		return got.err.Error()
-	case w.failures >= leastAttempts && w.age+now.Sub(w.read) >= q.target.GiveUp:
+	case w.failures >= leastAttempts && w.Age+now.Sub(w.read) >= q.target.GiveUp:
 		return got.err.Error()
 	}
 	if !q.broken {

@@ -108,7 +108,7 @@ func (o *outbox) put(n *notify.Notifier, in hook.Notice) {
 		o.mu.Lock()
 		o.next++
 		o.letters[p.Queue] = append(o.letters[p.Queue], notify.Letter{
-			Namespace: in.Call.Namespace, ID: "a-" + strconv.FormatInt(o.next, 10), CallID: in.Call.ID, Position: o.next, Created: time.Now(), Body: p.Payload,
+			Namespace: in.Call.Namespace, ID: "a-" + strconv.FormatInt(o.next, 10), CallID: in.Call.ID, Position: o.next, Body: p.Payload,
 		})
 		o.mu.Unlock()
 		n.Wake(p.Queue)
@@ -137,7 +137,7 @@ func suspended(id string) hook.Notice {
 	c := &call.Call{Namespace: "ns", ID: id, Tool: "write", Status: call.Suspended, Executed: call.NotStarted, Requested: `{"path":"SECRET"}`, Effective: `{"path":"SECRET"}`}
 	c.Run = tool.Run{ID: "run-1", Thread: "thread-1"}
 	return hook.Notice{StoreID: "store-1", Call: c, Event: &call.Event{Type: call.EventSuspended, Time: time.Unix(1000, 0), Sequence: 2, Suspension: &call.Suspension{
-		ID: "s-" + id, Action: "approval", Message: "May I <write>?", ExpiresAt: time.Unix(2000, 0), Parameters: json.RawMessage(`"SECRET"`),
+		ID: "s-" + id, Action: "approval", Message: "May I <write>?", ExpiresAt: call.StampOf(time.Unix(2000, 0)), Parameters: json.RawMessage(`"SECRET"`),
 		Pending: call.Pending{ID: id, Arguments: "SECRET"}, Description: tool.Description{Title: "Write SECRET"},
 	}}}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -213,7 +212,7 @@ func TestDeadLetters(t *testing.T) {
 	w := newWorld(t, options{})
 	for i := range 3 {
 		a := store.Action{Namespace: "default", ID: fmt.Sprint("a-", i), CallID: "c", Caller: "alice", State: store.ActionDead, Round: 1, Attempts: 5, Error: "no",
-			Created: time.Now(), Action: tool.Action{Handler: "h", Phase: tool.AfterCommit, Payload: `{"n":1.0}`}}
+			Created: w.store.Now(), Action: tool.Action{Handler: "h", Phase: tool.AfterCommit, Payload: `{"n":1.0}`}}
 		_, err := w.store.Amend(t.Context(), &store.Amendment{Namespace: "default", Actions: []store.Action{a}})
 		must(t, err)
 	}

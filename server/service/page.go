@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -56,7 +55,7 @@ func sealPosition(q *call.Query, b binding) string {
 	if q.After == 0 || !q.ExpiresFirst {
 		return sealToken(q.After, b)
 	}
-	return seal(binary.AppendVarint(binary.AppendVarint(nil, q.After), q.AfterExpiry.UnixNano()), b)
+	return seal(binary.AppendVarint(binary.AppendVarint(nil, q.After), int64(q.AfterExpiry)), b)
 }
 
 // openPosition sets the position of a query to that of a page token.
@@ -74,7 +73,7 @@ func openPosition(token string, q *call.Query, b binding) (err error) {
 	if n <= 0 || m <= 0 || n+m != len(raw) {
 		return badToken()
 	}
-	q.After, q.AfterExpiry = position, time.Unix(0, expires)
+	q.After, q.AfterExpiry = position, call.Stamp(expires)
 	return nil
 }
 

@@ -46,7 +46,7 @@ func (s *calls) ListRules(ctx context.Context, req *tooldv1.ListRulesRequest) (*
 
 // position returns the sort key of a rule: its age, as in the engine.
 func position(r *call.Rule) string {
-	return r.Created.UTC().Format("20060102T150405.000000000") + " " + r.ID
+	return r.Created.Time().Format("20060102T150405.000000000") + " " + r.ID
 }
 
 // RevokeRule ends a remembered answer.

@@ -1,8 +1,7 @@
 package group
 
 import (
-	"time"
-
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -18,7 +17,7 @@ type State struct {
 // Admit returns an error when a change must not commit. s is the state of its call. decided reports whether a decision with the same id is
 // stored. now is the store's clock. If there are several reasons, the first one is returned: a repeated decision gives ErrDecisionExists
 // even after its time limit.
-func Admit(c *store.Change, s *State, decided bool, now time.Time) error {
+func Admit(c *store.Change, s *State, decided bool, now call.Stamp) error {
 	switch {
 	case c.Decision != nil && decided:
 		return store.ErrDecisionExists
@@ -33,9 +32,9 @@ func Admit(c *store.Change, s *State, decided bool, now time.Time) error {
 		return err
 	}
 	switch {
-	case !c.NotAfter.IsZero() && !now.Before(c.NotAfter):
+	case c.NotAfter != 0 && now >= c.NotAfter:
 		return store.ErrExpired
-	case !c.NotBefore.IsZero() && now.Before(c.NotBefore):
+	case now < c.NotBefore:
 		return store.ErrTooEarly
 	}
 	return nil

@@ -53,7 +53,7 @@ func (w *Writer) insertBatch(ctx context.Context, b *call.Batch, record []byte) 
 		return err
 	}
 	return w.exec(ctx, "INSERT INTO batches (namespace, batch_id, created, crc, record) VALUES ($1, $2, $3, $4, $5)",
-		b.Namespace, b.ID, rows.Nanos(b.Created), int64(rows.Sum(record, b.Namespace, b.ID)), record)
+		b.Namespace, b.ID, int64(b.Created), int64(rows.Sum(record, b.Namespace, b.ID)), record)
 }
 
 // hasBatch returns nil for a stored batch. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt.
@@ -75,6 +75,6 @@ func (w *Writer) EndBatch(ctx context.Context, key call.Key) error {
 		if err := w.hasBatch(ctx, key); err != nil {
 			return err
 		}
-		return w.exec(ctx, "UPDATE batches SET ended = $1 WHERE namespace = $2 AND batch_id = $3 AND ended IS NULL", rows.Nanos(p.Now), key.Namespace, key.ID)
+		return w.exec(ctx, "UPDATE batches SET ended = $1 WHERE namespace = $2 AND batch_id = $3 AND ended IS NULL", int64(p.Now), key.Namespace, key.ID)
 	}})
 }

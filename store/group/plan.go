@@ -2,7 +2,6 @@ package group
 
 import (
 	"encoding/json"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -41,7 +40,7 @@ type Plan struct {
 	Documents map[Document]store.DocumentState
 	Usage     map[Scope]store.DocumentUsage
 	// The Database sets these in Begin.
-	Now      time.Time
+	Now      call.Stamp
 	Position int64 // the newest assigned position
 
 	// These lists contain the data that the plan writes, in order.
@@ -81,7 +80,7 @@ type Suspension struct {
 	Call    int64
 	Action  string
 	Open    bool
-	Expires time.Time
+	Expires call.Stamp
 }
 
 // An Answer is a decision in its stored form.
@@ -107,7 +106,7 @@ type Record struct {
 	store.Record
 	Position int64
 	Of       call.Key // the call of the record; ID is empty when the record belongs to no call
-	Time     time.Time
+	Time     call.Stamp
 }
 
 // Ordered holds the newest value of each key, in the order in which the keys were added. It is needed because one statement must not change
@@ -136,7 +135,7 @@ func (o *Ordered[K, V]) reset() {
 // reset prepares the plan for other ops and keeps its memory for them.
 func (p *Plan) reset(ops []*Op) {
 	p.Ops, p.Durability = ops, store.Normal
-	p.Now, p.Position = time.Time{}, 0
+	p.Now, p.Position = 0, 0
 	if p.Calls == nil {
 		p.Calls, p.Decisions = map[call.Key]*State{}, map[Name]bool{}
 		p.Documents, p.Usage = map[Document]store.DocumentState{}, map[Scope]store.DocumentUsage{}
@@ -295,7 +294,7 @@ func (p *Plan) answer(o *Op) (a Answer, err error) {
 	}
 	d, b := *o.Change.Decision, o.Decision
 	if b == nil {
-		d.Decision.Time = p.Now
+		d.Decision.Time = p.Now.Time()
 		if b, err = json.Marshal(d); err != nil {
 			return a, err
 		}
@@ -349,11 +348,11 @@ func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err erro
 	return nil
 }
 
-// EndOf returns the end time of a call whose status is stored now, or the zero time when the call has not ended. It is not the end in the
+// EndOf returns the end time of a call whose status is stored now, or the zero stamp when the call has not ended. It is not the end in the
 // record, which is a time of the machine's clock.
-func EndOf(c *call.Call, now time.Time) time.Time {
+func EndOf(c *call.Call, now call.Stamp) call.Stamp {
 	if c.Status.Terminal() {
 		return now
 	}
-	return time.Time{}
+	return 0
 }

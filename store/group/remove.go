@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -88,15 +87,15 @@ const (
 )
 
 // TrimScopes removes the old states of runs, and the old documents of runs and threads.
-func (w *Writer) TrimScopes(s *Scopes, runsBefore, documentsBefore time.Time) error {
+func (w *Writer) TrimScopes(s *Scopes, runsBefore, documentsBefore call.Stamp) error {
 	err := w.inParts(s, selectRunsEnd, func(ctx context.Context, part []any) error {
-		return w.exec(ctx, s.Runs, append(part, rows.Nanos(runsBefore))...)
+		return w.exec(ctx, s.Runs, append(part, int64(runsBefore))...)
 	})
 	if err != nil {
 		return err
 	}
 	return w.inParts(s, selectDocumentsEnd, func(ctx context.Context, part []any) error {
-		if err := w.exec(ctx, s.Documents, append(slices.Clone(part), rows.Nanos(documentsBefore))...); err != nil {
+		if err := w.exec(ctx, s.Documents, append(slices.Clone(part), int64(documentsBefore))...); err != nil {
 			return err
 		}
 		return w.trimOrphans(ctx, s, part)

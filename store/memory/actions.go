@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -74,7 +73,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) (actions []sto
 	return actions[:min(len(actions), cmp.Or(q.Limit, 50))], err
 }
 
-func selects(q *store.ActionQuery, a *store.Action, now time.Time) bool {
+func selects(q *store.ActionQuery, a *store.Action, now call.Stamp) bool {
 	return (q.Namespace == "" || a.Namespace == q.Namespace) && (q.ID == "" || a.ID == q.ID) && (q.State == "" || a.State == q.State) &&
-		(q.End == "" || a.State == store.ActionPending && a.Phase == q.Phase && a.End() == q.End) && (!q.Due || a.State == store.ActionPending && !a.Due.IsZero() && !a.Due.After(now))
+		(q.End == "" || a.State == store.ActionPending && a.Phase == q.Phase && a.End() == q.End) && (!q.Due || a.State == store.ActionPending && a.Due != 0 && a.Due <= now)
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"maps"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -13,11 +12,11 @@ import (
 type batch struct {
 	key            call.Key
 	record         []byte
-	ended, trimmed time.Time
+	ended, trimmed call.Stamp
 }
 
 func (b batch) decode() (*call.Batch, error) {
-	if !b.trimmed.IsZero() {
+	if b.trimmed != 0 {
 		return nil, store.ErrTrimmed
 	}
 	d, err := call.DecodeBatch(b.record)
@@ -58,7 +57,7 @@ func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.C
 		return err
 	}
 	switch _, known := s.live.batches[b.Key()]; {
-	case known && s.live.batches[b.Key()].trimmed.IsZero():
+	case known && s.live.batches[b.Key()].trimmed == 0:
 		return store.ErrExists
 	case known:
 		return store.ErrTrimmed
@@ -94,7 +93,7 @@ func (s *Store) OpenBatches(ctx context.Context, visit func(call.Key, *call.Batc
 	var open []batch
 	err := s.read(ctx, func(st *state) error {
 		for _, b := range st.batches {
-			if b.ended.IsZero() {
+			if b.ended == 0 {
 				open = append(open, b)
 			}
 		}
@@ -116,14 +115,14 @@ func (s *Store) EndBatch(ctx context.Context, key call.Key) error {
 		return err
 	}
 	missing := error(nil)
-	err := s.write(func(st *state, now time.Time) *effect {
+	err := s.write(func(st *state, now call.Stamp) *effect {
 		b, ok := st.batches[key]
 		switch {
 		case !ok:
 			missing = store.ErrNotFound
-		case !b.trimmed.IsZero():
+		case b.trimmed != 0:
 			missing = store.ErrTrimmed
-		case b.ended.IsZero():
+		case b.ended == 0:
 			b.ended = now
 			return &effect{batch: &b}
 		}
@@ -137,11 +136,11 @@ func (s *Store) EndBatch(ctx context.Context, key call.Key) error {
 
 func (st *state) inOpenBatch(r *row) bool {
 	b, ok := st.batches[call.Key{Namespace: r.key.Namespace, ID: r.batch}]
-	return ok && r.batch != "" && b.ended.IsZero()
+	return ok && r.batch != "" && b.ended == 0
 }
 
 // trimBatches reduces ended batches to their ids when all their calls were trimmed.
-func (st *state) trimBatches(e *effect, before, now time.Time) {
+func (st *state) trimBatches(e *effect, before, now call.Stamp) {
 	left := map[call.Key]bool{}
 	for _, r := range st.calls {
 		if _, goes := e.trimmed[r.key]; !goes && r.batch != "" {
@@ -150,7 +149,7 @@ func (st *state) trimBatches(e *effect, before, now time.Time) {
 	}
 	e.emptied = map[call.Key]batch{}
 	for key, b := range st.batches {
-		if b.trimmed.IsZero() && !b.ended.IsZero() && b.ended.Before(before) && !left[key] {
+		if b.trimmed == 0 && b.ended != 0 && b.ended < before && !left[key] {
 			e.emptied[key] = batch{key: key, ended: b.ended, trimmed: now}
 		}
 	}
@@ -162,5 +161,5 @@ func (st *state) sweepBatches(e *effect) {
 		return
 	}
 	maps.Copy(st.batches, e.emptied)
-	maps.DeleteFunc(st.batches, func(_ call.Key, b batch) bool { return !b.trimmed.IsZero() && b.trimmed.Before(e.before) })
+	maps.DeleteFunc(st.batches, func(_ call.Key, b batch) bool { return b.trimmed != 0 && b.trimmed < e.before })
 }

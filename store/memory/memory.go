@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -94,7 +95,7 @@ func (s *Store) SetMoved(moved bool) {
 }
 
 // Now returns the time of the store's clock, which never runs backwards.
-func (s *Store) Now() time.Time {
+func (s *Store) Now() call.Stamp {
 	return s.clock.Now(func() (machine, now time.Time) {
 		now = s.cfg.Now()
 		return now, now
@@ -172,7 +173,7 @@ func (s *Store) commitLocked(e *effect, d store.Durability) {
 }
 
 // write commits an effect that belongs to no change.
-func (s *Store) write(make func(st *state, now time.Time) *effect) error {
+func (s *Store) write(make func(st *state, now call.Stamp) *effect) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended != nil {

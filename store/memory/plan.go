@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -11,7 +10,7 @@ import (
 )
 
 // plan checks a change against the state and returns its effect. It does not modify the state.
-func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
+func (st *state) plan(c *store.Change, now call.Stamp) (*effect, error) {
 	old, err := st.check(c, now)
 	if err != nil {
 		return nil, err
@@ -24,7 +23,7 @@ func (st *state) plan(c *store.Change, now time.Time) (*effect, error) {
 	if c.Decision != nil {
 		d := copyOf(c.Decision)
 		if d.Decision.Time.IsZero() {
-			d.Decision.Time = now
+			d.Decision.Time = now.Time()
 		}
 		e.decision = &d
 	}
@@ -59,7 +58,7 @@ func copyOf(d *store.Decision) store.Decision {
 	return c
 }
 
-func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now time.Time) {
+func (e *effect) addRecord(st *state, r store.Record, position int64, callID string, now call.Stamp) {
 	r.Bytes = bytes.Clone(r.Bytes)
 	if r.Chained {
 		r.Bytes = store.Linked(lastOfKind(slices.Concat(st.records[e.namespace], e.records), r.Kind), e.namespace, callID, now, &r)
@@ -77,7 +76,7 @@ func lastOfKind(records []store.StoredRecord, kind string) []byte {
 	return nil
 }
 
-func (st *state) check(c *store.Change, now time.Time) (*row, error) {
+func (st *state) check(c *store.Change, now call.Stamp) (*row, error) {
 	key := c.Name()
 	decided := false
 	if d := c.Decision; d != nil {
@@ -92,7 +91,7 @@ func (st *state) check(c *store.Change, now time.Time) (*row, error) {
 	return old, group.Admit(c, &found, decided, now)
 }
 
-func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error {
+func (st *state) planDocuments(e *effect, c *store.Change, now call.Stamp) error {
 	if len(c.Documents) == 0 {
 		return nil
 	}
@@ -110,7 +109,7 @@ func (st *state) planDocuments(e *effect, c *store.Change, now time.Time) error 
 	return c.Validate()
 }
 
-func planRow(e *effect, old *row, c *store.Change, now time.Time) error {
+func planRow(e *effect, old *row, c *store.Change, now call.Stamp) error {
 	var r *row
 	if c.Call != nil {
 		record, err := call.EncodeCall(c.Call)

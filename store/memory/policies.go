@@ -3,8 +3,8 @@ package memory
 import (
 	"bytes"
 	"context"
-	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/tool"
 )
@@ -13,11 +13,11 @@ type (
 	policyKey struct{ namespace, kind, key string }
 	policy    struct {
 		store.Policy
-		changed time.Time
+		changed call.Stamp
 	}
 )
 
-func policyOf(p store.Policy, now time.Time) policy {
+func policyOf(p store.Policy, now call.Stamp) policy {
 	p.Value = bytes.Clone(p.Value)
 	return policy{p, now}
 }
@@ -40,7 +40,7 @@ func (st *state) putPolicies(policies []policy) {
 
 // PutPolicy stores a policy without a call.
 func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
-	return s.write(func(_ *state, now time.Time) *effect { return &effect{policies: []policy{policyOf(p, now)}} })
+	return s.write(func(_ *state, now call.Stamp) *effect { return &effect{policies: []policy{policyOf(p, now)}} })
 }
 
 // Policies visits every policy.
@@ -62,7 +62,7 @@ func (s *Store) Policies(ctx context.Context, visit func(store.Policy, error) er
 }
 
 // trimPolicies removes expired policies, and policies of runs and threads without calls.
-func (st *state) trimPolicies(e *effect, before time.Time) {
+func (st *state) trimPolicies(e *effect, before call.Stamp) {
 	type place struct {
 		scope tool.Scope
 		name
@@ -75,8 +75,8 @@ func (st *state) trimPolicies(e *effect, before time.Time) {
 		}
 	}
 	for _, p := range st.policies {
-		orphan := (p.Scope == tool.RunScope || p.Scope == tool.ThreadScope) && p.changed.Before(before) && !known[place{p.Scope, name{p.Namespace, p.ScopeID}}]
-		if orphan || !p.Expires.IsZero() && p.Expires.Before(before) {
+		orphan := (p.Scope == tool.RunScope || p.Scope == tool.ThreadScope) && p.changed < before && !known[place{p.Scope, name{p.Namespace, p.ScopeID}}]
+		if orphan || p.Expires != 0 && p.Expires < before {
 			e.policies = append(e.policies, p.removed())
 		}
 	}

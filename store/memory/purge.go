@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -60,7 +59,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.write(func(*state, time.Time) *effect { return &effect{shred: func(st *state) { st.shred(&p) }} })
+	return s.write(func(*state, call.Stamp) *effect { return &effect{shred: func(st *state) { st.shred(&p) }} })
 }
 
 func (st *state) shred(p *store.Shredding) {

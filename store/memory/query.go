@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -179,11 +178,13 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 func (st *state) waiting() []*row {
 	var rows []*row
 	for _, r := range st.open {
-		if r.suspension != "" && !r.expires.IsZero() {
+		if r.suspension != "" && r.expires != 0 {
 			rows = append(rows, r)
 		}
 	}
-	slices.SortFunc(rows, func(a, b *row) int { return cmp.Or(a.expires.Compare(b.expires), cmp.Compare(a.position, b.position)) })
+	slices.SortFunc(rows, func(a, b *row) int {
+		return cmp.Or(cmp.Compare(a.expires, b.expires), cmp.Compare(a.position, b.position))
+	})
 	return rows
 }
 
@@ -193,7 +194,7 @@ func (s *Store) Expiring(ctx context.Context, q call.Query) (page call.Page, err
 	err = s.read(ctx, func(st *state) error {
 		var last *row
 		for _, r := range st.waiting() {
-			if r.key.Namespace != q.Namespace || cmp.Or(r.expires.Compare(q.AfterExpiry), cmp.Compare(r.position, q.After)) <= 0 {
+			if r.key.Namespace != q.Namespace || cmp.Or(cmp.Compare(r.expires, q.AfterExpiry), cmp.Compare(r.position, q.After)) <= 0 {
 				continue
 			}
 			if len(page.Calls) == limit {
@@ -216,7 +217,7 @@ func (s *Store) DueNamespaces(ctx context.Context) (names []string, err error) {
 	err = s.read(ctx, func(st *state) error {
 		now := s.Now()
 		for _, r := range st.open {
-			if r.suspension != "" && !r.expires.IsZero() && !now.Before(r.expires) && !slices.Contains(names, r.key.Namespace) {
+			if r.suspension != "" && r.expires != 0 && now >= r.expires && !slices.Contains(names, r.key.Namespace) {
 				names = append(names, r.key.Namespace)
 			}
 		}
@@ -230,7 +231,7 @@ func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*ca
 	err = s.read(ctx, func(st *state) error {
 		now := s.Now()
 		for _, r := range st.waiting() {
-			if len(due) == limit || now.Before(r.expires) {
+			if len(due) == limit || now < r.expires {
 				break
 			}
 			if r.key.Namespace != namespace {
@@ -248,10 +249,10 @@ func (s *Store) Due(ctx context.Context, namespace string, limit int) (due []*ca
 }
 
 // NextExpiry returns when the next open suspension expires.
-func (s *Store) NextExpiry(ctx context.Context) (at time.Time, err error) {
+func (s *Store) NextExpiry(ctx context.Context) (at call.Stamp, err error) {
 	err = s.read(ctx, func(st *state) error {
 		for _, r := range st.open {
-			if r.suspension != "" && !r.expires.IsZero() && (at.IsZero() || r.expires.Before(at)) {
+			if r.suspension != "" && r.expires != 0 && (at == 0 || r.expires < at) {
 				at = r.expires
 			}
 		}

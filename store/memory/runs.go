@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -89,8 +88,8 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 }
 
 // Trim removes old data.
-func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
-	err = s.write(func(st *state, now time.Time) *effect {
+func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
+	err = s.write(func(st *state, now call.Stamp) *effect {
 		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore, deadBefore: callsBefore}
 		busy := map[name]bool{} // threads with an open suspension
 		for _, r := range st.calls {
@@ -100,13 +99,13 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 		}
 		for _, key := range st.order {
 			r := st.calls[key]
-			if len(gone) < limit && r.Status.Terminal() && r.ended.Before(callsBefore) && !busy[name{key.Namespace, r.thread}] && !st.inOpenBatch(r) {
+			if len(gone) < limit && r.Status.Terminal() && r.ended < callsBefore && !busy[name{key.Namespace, r.thread}] && !st.inOpenBatch(r) {
 				gone = append(gone, key)
 				e.trimmed[key] = tombstone{r.digest, now}
 			}
 		}
 		for key, t := range st.tombstones {
-			if t.trimmed.Before(tombstonesBefore) {
+			if t.trimmed < tombstonesBefore {
 				e.forgotten = append(e.forgotten, key)
 			}
 		}
@@ -118,7 +117,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 	return gone, err
 }
 
-func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time) {
+func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore call.Stamp) {
 	busy, known := map[name]bool{}, map[name]bool{} // busy has the runs with a recent or unfinished call; known has the runs with any stored call.
 	threads := map[name]bool{}
 	for _, r := range st.calls {
@@ -127,19 +126,19 @@ func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time
 		}
 		run := name{r.key.Namespace, r.run}
 		known[run], threads[name{r.key.Namespace, r.thread}] = true, true
-		if !r.Status.Terminal() || !r.updated.Before(documentsBefore) {
+		if !r.Status.Terminal() || r.updated >= documentsBefore {
 			busy[run] = true
 		}
 	}
 	for k, d := range st.documents {
 		scope := name{k.namespace, k.ScopeID}
-		old := k.inRun() && !busy[scope] && d.changed.Before(documentsBefore)
+		old := k.inRun() && !busy[scope] && d.changed < documentsBefore
 		if old || k.inRun() && !known[scope] || k.Scope == tool.ThreadScope && !threads[scope] {
 			e.dropped = append(e.dropped, k)
 		}
 	}
 	for n, r := range st.runs {
-		if (r.State != call.RunBlocked || r.Changed.Before(tombstonesBefore)) && !known[n] {
+		if (r.State != call.RunBlocked || r.Changed < tombstonesBefore) && !known[n] {
 			e.ended = append(e.ended, n)
 		}
 	}
@@ -147,7 +146,7 @@ func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore time.Time
 
 // EndRun stores the state of a run and removes its documents and policies.
 func (s *Store) EndRun(_ context.Context, r store.Run) error {
-	return s.write(func(st *state, now time.Time) *effect {
+	return s.write(func(st *state, now call.Stamp) *effect {
 		r.Changed = now
 		e := &effect{run: &r}
 		for _, p := range st.policies {
@@ -166,7 +165,7 @@ func (s *Store) EndRun(_ context.Context, r store.Run) error {
 
 // PutRecord stores a record without a call.
 func (s *Store) PutRecord(_ context.Context, namespace string, r store.Record) error {
-	return s.write(func(st *state, now time.Time) *effect {
+	return s.write(func(st *state, now call.Stamp) *effect {
 		e := &effect{namespace: namespace}
 		e.addRecord(st, r, st.recorded+1, "", now)
 		return e

@@ -22,9 +22,10 @@ type row struct {
 
 	run, thread, parent, batch, tool, caller string
 
-	created, ended, updated time.Time
-	suspension, action      string // id and action of the open suspension
-	expires                 time.Time
+	created            time.Time
+	ended, updated     call.Stamp
+	suspension, action string // id and action of the open suspension
+	expires            call.Stamp
 }
 
 // A chunk holds the events of one change.
@@ -42,11 +43,11 @@ type (
 	}
 	document struct {
 		store.DocumentState
-		changed time.Time
+		changed call.Stamp
 	}
 	tombstone struct {
 		digest  string
-		trimmed time.Time
+		trimmed call.Stamp
 	}
 	feedEntry struct {
 		position int64
@@ -116,10 +117,10 @@ type effect struct {
 	forgotten []call.Key
 	dropped   []doc
 	ended     []name // ended runs without calls
-	before    time.Time
+	before    call.Stamp
 	emptied   map[call.Key]batch // batches whose calls were trimmed
 
-	deadBefore time.Time // dead actions stored before this time are removed
+	deadBefore call.Stamp // dead actions stored before this time are removed
 }
 
 func (st *state) install(e *effect) {
@@ -187,12 +188,12 @@ func (st *state) sweep(e *effect) {
 		delete(st.runs, n)
 	}
 	maps.DeleteFunc(st.actions, func(_ name, a store.Action) bool {
-		return a.State == store.ActionDead && a.Created.Before(e.deadBefore)
+		return a.State == store.ActionDead && a.Created < e.deadBefore
 	})
 	st.sweepBatches(e)
-	if !e.before.IsZero() {
+	if e.before != 0 {
 		for ns, records := range st.records {
-			old := func(r store.StoredRecord) bool { return r.Time.Before(e.before) }
+			old := func(r store.StoredRecord) bool { return r.Time < e.before }
 			newest := map[string]int64{} // For each chained kind, the position of the newest old record. It must stay, because a later record is linked to it.
 			for _, r := range records {
 				if r.Chained && old(r) {
@@ -213,7 +214,7 @@ func (st *state) sweep(e *effect) {
 	maps.DeleteFunc(st.suspensions, func(_ name, key call.Key) bool { return gone(key) })
 }
 
-func newRow(old *row, c *call.Call, record []byte, position int64, now time.Time) *row {
+func newRow(old *row, c *call.Call, record []byte, position int64, now call.Stamp) *row {
 	r := &row{key: c.Key(), record: record, digest: c.RequestDigest, position: position, updated: now,
 		Standing: store.Standing{Status: c.Status, Revision: c.Revision, LastSequence: c.LastSequence},
 		run:      c.Run.ID, thread: c.Run.Thread, parent: c.Run.ParentCall, batch: c.BatchID, tool: c.Tool, caller: c.Caller.Subject,

@@ -21,7 +21,7 @@ func queueActions(b *pgx.Batch, p *group.Plan) {
 	}
 	for _, a := range p.Actions {
 		b.Queue(insertAction, bind([]any{a.Position, a.Namespace, a.ID, a.CallID, word(a.State), word(a.Phase), id(a.End()), a.Due,
-			a.Created.UnixNano(), int64(rows.Sum(a.Bytes, a.Namespace, a.ID)), a.Bytes})...)
+			int64(a.Created), int64(rows.Sum(a.Bytes, a.Namespace, a.ID)), a.Bytes})...)
 	}
 }
 

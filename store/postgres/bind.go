@@ -1,23 +1,21 @@
 package postgres
 
 import (
-	"time"
-
-	"github.com/toold-dev/toold/store/rows"
+	"github.com/toold-dev/toold/call"
 )
 
 // A word is bound as text, and must be a constant of toold. All other strings are bound as bytes.
 type word string
 
-// bind converts arguments to the types of the columns. Strings become bytes, times become nanoseconds since 1970, and the zero time becomes
+// bind converts arguments to the types of the columns. Strings become bytes, stamps become nanoseconds since 1970, and the zero stamp becomes
 // NULL.
 func bind(args []any) []any {
 	for i, a := range args {
 		switch v := a.(type) {
 		case string:
 			args[i] = []byte(v)
-		case time.Time:
-			args[i] = optional(rows.Nanos(v))
+		case call.Stamp:
+			args[i] = optional(int64(v))
 		case []string:
 			all := make([][]byte, len(v))
 			for n, s := range v {
@@ -42,11 +40,4 @@ func optional(n int64) *int64 {
 		return nil
 	}
 	return &n
-}
-
-func timeOf(n *int64) time.Time {
-	if n == nil || *n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, *n).UTC()
 }

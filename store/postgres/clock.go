@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -36,7 +37,7 @@ func (c *clock) set(t time.Time) {
 	c.reported, c.at = t, time.Now()
 }
 
-func (c *clock) now() time.Time { return c.Now(c.read) }
+func (c *clock) now() call.Stamp { return c.Now(c.read) }
 
 func (c *clock) read() (machine, now time.Time) {
 	if c.machine != nil {

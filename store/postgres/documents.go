@@ -3,10 +3,10 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
@@ -26,7 +26,7 @@ func queueDocuments(b *pgx.Batch, p *group.Plan) {
 	asked := p.AskDocuments
 	var c documentColumns
 	for _, d := range asked {
-		c.add(d, store.DocumentState{}, time.Time{})
+		c.add(d, store.DocumentState{}, 0)
 	}
 	b.Queue(selectStates, c.namespaces, c.scopes, c.scopeIDs, c.keys).Query(func(rows pgx.Rows) error {
 		var n, crc int64
@@ -46,7 +46,7 @@ func queueUsage(b *pgx.Batch, p *group.Plan) {
 	asked := p.AskUsage
 	var c documentColumns
 	for _, in := range asked {
-		c.add(group.Document{Namespace: in.Namespace, DocumentKey: store.DocumentKey{Scope: in.Scope, ScopeID: in.ID}}, store.DocumentState{}, time.Time{})
+		c.add(group.Document{Namespace: in.Namespace, DocumentKey: store.DocumentKey{Scope: in.Scope, ScopeID: in.ID}}, store.DocumentState{}, 0)
 	}
 	b.Queue(selectUsage, c.namespaces, c.scopes, c.scopeIDs).Query(func(rows pgx.Rows) error {
 		var n int64
@@ -72,10 +72,10 @@ type documentColumns struct {
 	deleted                                           []bool
 }
 
-func (c *documentColumns) add(k group.Document, d store.DocumentState, now time.Time) {
+func (c *documentColumns) add(k group.Document, d store.DocumentState, now call.Stamp) {
 	c.namespaces, c.scopes = append(c.namespaces, []byte(k.Namespace)), append(c.scopes, string(k.Scope))
 	c.scopeIDs, c.keys = append(c.scopeIDs, []byte(k.ScopeID)), append(c.keys, []byte(k.Key))
-	c.revisions, c.deleted, c.changed = append(c.revisions, d.Revision), append(c.deleted, d.Deleted), append(c.changed, rows.Nanos(now))
+	c.revisions, c.deleted, c.changed = append(c.revisions, d.Revision), append(c.deleted, d.Deleted), append(c.changed, int64(now))
 	c.crcs, c.values = append(c.crcs, sumDocument(k, d.Revision, d.Value)), append(c.values, []byte(d.Value))
 	c.groups, c.calls = append(c.groups, []byte(d.Group)), append(c.calls, []byte(d.CallID))
 }
@@ -103,7 +103,7 @@ const selectDocuments = `SELECT s.scope, s.scope_id, d.key, d.revision, d.crc, d
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	var c documentColumns
 	for _, in := range scopes {
-		c.add(group.Document{Namespace: namespace, DocumentKey: store.DocumentKey{Scope: in.Scope, ScopeID: in.ID}}, store.DocumentState{}, time.Time{})
+		c.add(group.Document{Namespace: namespace, DocumentKey: store.DocumentKey{Scope: in.Scope, ScopeID: in.ID}}, store.DocumentState{}, 0)
 	}
 	var of string
 	var scopeID, key, value []byte

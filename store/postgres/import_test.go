@@ -33,7 +33,7 @@ func fill(t *testing.T, s store.Store) {
 	commit(creation(old))
 	commit(step(old, call.Running))
 	commit(step(old, call.Succeeded))
-	if gone, err := s.Trim(ctx, s.Now().Add(time.Hour), time.Time{}, time.Time{}, 10); err != nil || len(gone) != 1 {
+	if gone, err := s.Trim(ctx, s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(gone) != 1 {
 		t.Fatalf("Trim = %v, %v", gone, err)
 	}
 	odd := newCall("odd")
@@ -72,7 +72,7 @@ func fill(t *testing.T, s store.Store) {
 	done := make(chan error, 40)
 	for i := range 40 { // a group, which SQLite stores as packs
 		c := newCall(fmt.Sprintf("packed-%02d", i))
-		c.Class, c.Status, c.Ended, c.Created, c.Run.ID = call.Behind, call.Succeeded, s.Now(), s.Now(), "packed"
+		c.Class, c.Status, c.Ended, c.Created, c.Run.ID = call.Behind, call.Succeeded, s.Now().Time(), s.Now().Time(), "packed"
 		change := creation(c)
 		s.Submit(change, func(err error) { done <- err })
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -47,7 +48,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 		case err != nil:
 			return err
 		}
-		s.clock.Resume(time.Unix(0, clock).UTC())
+		s.clock.Resume(call.Stamp(clock))
 		id.Epoch++
 		moved := place != here
 		if moved {
@@ -62,7 +63,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			VALUES (1, $1, $2, $3, $4, $5, $6, false, $7, $8, $9)
 			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false,
 				lease = excluded.lease, home = excluded.home, holding = excluded.holding`,
-			id.StoreID, id.Epoch, s.Now().UnixNano(), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
+			id.StoreID, id.Epoch, int64(s.Now()), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
 		return err
 	})
 	if err == nil {

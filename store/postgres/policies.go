@@ -1,10 +1,9 @@
 package postgres
 
 import (
-	"time"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/rows"
 )
@@ -16,10 +15,10 @@ const (
 		crc = excluded.crc, value = excluded.value`
 )
 
-func queuePolicy(b *pgx.Batch, p *store.Policy, now time.Time) {
+func queuePolicy(b *pgx.Batch, p *store.Policy, now call.Stamp) {
 	if p.Value == nil {
 		b.Queue(deletePolicy, bind([]any{p.Namespace, p.Kind, p.Key})...)
 		return
 	}
-	b.Queue(upsertPolicy, bind([]any{p.Namespace, p.Kind, p.Key, p.Scope, p.ScopeID, now.UnixNano(), p.Expires, int64(rows.SumPolicy(p)), p.Value})...)
+	b.Queue(upsertPolicy, bind([]any{p.Namespace, p.Kind, p.Key, p.Scope, p.ScopeID, int64(now), p.Expires, int64(rows.SumPolicy(p)), p.Value})...)
 }

@@ -194,7 +194,7 @@ func (s *Store) begin(ctx context.Context) error {
 }
 
 // Now returns the time of the store's clock. It follows the database's clock but never runs backwards.
-func (s *Store) Now() time.Time { return s.clock.now() }
+func (s *Store) Now() call.Stamp { return s.clock.now() }
 
 // Identity returns the store's id and its current epoch.
 func (s *Store) Identity() store.Identity { return *s.id.Load() }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,11 +26,6 @@ func (r rawRow) Int(col int) (n int64) {
 func (r rawRow) Text(col int) string { return string(r[col]) }
 
 func (r rawRow) Bytes(col int) []byte { return append([]byte{}, r[col]...) }
-
-func (r rawRow) Time(col int) time.Time {
-	n := r.Int(col)
-	return timeOf(&n)
-}
 
 func (r rawRow) Null(col int) bool { return r[col] == nil }
 

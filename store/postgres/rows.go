@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,7 +21,7 @@ func (w *writer) queue(b *pgx.Batch, p *group.Plan) {
 	queueRecords(b, p)
 	for i := range p.Runs {
 		r := &p.Runs[i]
-		b.Queue(upsertRun, bind([]any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, rows.Nanos(r.Changed)})...)
+		b.Queue(upsertRun, bind([]any{r.Namespace, r.ID, r.Owner, word(r.State), r.Reason, r.CallID, int64(r.Changed)})...)
 	}
 	for i := range p.Policies {
 		queuePolicy(b, &p.Policies[i], p.Now)
@@ -62,7 +61,7 @@ func (w *writer) queueCalls(b *pgx.Batch, p *group.Plan) {
 			touched.positions, touched.sequences = append(touched.positions, r.Position), append(touched.sequences, r.Sequence)
 		}
 	}
-	now := p.Now.UnixNano()
+	now := int64(p.Now)
 	if c := created; len(c.positions) > 0 {
 		b.Queue(insertCalls, c.positions, c.namespaces, c.ids, c.statuses, c.revisions, c.sequences, c.createds, c.endeds, c.tools, c.callers,
 			c.runs, c.threads, c.parents, c.batches, c.crcs, c.records, c.lasts, c.eventCRCs, now, w.s.Identity().Epoch, c.events)
@@ -113,12 +112,12 @@ func (c *callColumns) clear() {
 	}
 }
 
-func (c *callColumns) add(r *group.Row, now time.Time) {
+func (c *callColumns) add(r *group.Row, now call.Stamp) {
 	c.positions = append(c.positions, r.Position)
 	c.statuses = append(c.statuses, string(r.Call.Status))
 	c.revisions = append(c.revisions, r.Call.Revision)
 	c.sequences = append(c.sequences, r.Sequence)
-	c.endeds = append(c.endeds, optional(rows.Nanos(group.EndOf(r.Call, now))))
+	c.endeds = append(c.endeds, optional(int64(group.EndOf(r.Call, now))))
 	c.crcs = append(c.crcs, sumCall(r.Call, r.Record))
 	c.records = append(c.records, r.Record)
 }
@@ -164,8 +163,8 @@ func queueStatuses(b *pgx.Batch, p *group.Plan) {
 		case r.Call.Status != call.Succeeded:
 			begun.add(r)
 		}
-		if at := group.EndOf(r.Call, p.Now); !at.IsZero() {
-			ends, ended = append(ends, rows.Nanos(at)), append(ended, r.Position)
+		if at := group.EndOf(r.Call, p.Now); at != 0 {
+			ends, ended = append(ends, int64(at)), append(ended, r.Position)
 		}
 	}
 	if c := &begun; len(c.positions) > 0 {
@@ -239,7 +238,7 @@ func queueRecords(b *pgx.Batch, p *group.Plan) {
 	var chained []bool
 	for i := range p.Records {
 		r := &p.Records[i]
-		positions, createds = append(positions, r.Position), append(createds, r.Time.UnixNano())
+		positions, createds = append(positions, r.Position), append(createds, int64(r.Time))
 		crcs = append(crcs, int64(rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID)))
 		namespaces, kinds, keys = append(namespaces, r.Of.Namespace), append(kinds, r.Kind), append(keys, r.Key)
 		calls, bytes, chained = append(calls, r.Of.ID), append(bytes, append([]byte{}, r.Bytes...)), append(chained, r.Chained)

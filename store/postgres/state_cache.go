@@ -58,7 +58,7 @@ func (c stateCache) covers(p *group.Plan) bool {
 // plain reports whether an op is a change that depends only on its call.
 func plain(o *group.Op) bool {
 	c := o.Change
-	return c != nil && c.Decision == nil && len(c.Documents) == 0 && c.NotAfter.IsZero() && c.NotBefore.IsZero() &&
+	return c != nil && c.Decision == nil && len(c.Documents) == 0 && c.NotAfter == 0 && c.NotBefore == 0 &&
 		!slices.ContainsFunc(c.Records, func(r store.Record) bool { return r.Chained })
 }
 

@@ -52,7 +52,7 @@ func TestKnownCalls(t *testing.T) {
 			}
 			must(s.Commit(t.Context(), step(trimmed, call.Running)))
 			must(s.Commit(t.Context(), step(trimmed, call.Succeeded)))
-			gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, 10)
+			gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10)
 			if err != nil || len(gone) != 1 {
 				t.Fatalf("Trim = %v, %v", gone, err)
 			}
@@ -216,7 +216,7 @@ func TestTrimmedCallsLeaveNoRows(t *testing.T) {
 			}
 		}
 	}
-	if gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, 10); err != nil || len(gone) != 2 {
+	if gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(gone) != 2 {
 		t.Fatalf("Trim = %v, %v", gone, err)
 	}
 	conn, err := pgx.Connect(t.Context(), url)

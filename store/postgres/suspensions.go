@@ -22,7 +22,7 @@ func queueSuspensions(b *pgx.Batch, p *group.Plan) {
 	for _, k := range p.Suspensions.Keys {
 		s := p.Suspensions.Values[k]
 		namespaces, ids, actions = append(namespaces, []byte(k.Namespace)), append(ids, []byte(k.ID)), append(actions, []byte(s.Action))
-		calls, open, expires = append(calls, s.Call), append(open, s.Open), append(expires, optional(rows.Nanos(s.Expires)))
+		calls, open, expires = append(calls, s.Call), append(open, s.Open), append(expires, optional(int64(s.Expires)))
 	}
 	b.Queue(upsertSuspensions, namespaces, ids, calls, actions, open, expires)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store/group"
@@ -11,7 +10,7 @@ import (
 
 // Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
 // their output.
-func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
+func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ const selectOld = "SELECT " + rows.CallColumns + `, e.ended FROM ended e JOIN ca
 	ORDER BY e.ended LIMIT $2`
 
 // trimCalls replaces old calls with tombstones.
-func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (gone []call.Key, err error) {
+func (w *writer) trimCalls(ctx context.Context, before call.Stamp, limit int) (gone []call.Key, err error) {
 	var namespaces, ids, digests, statuses, positions, endeds = []string{}, []string{}, []string{}, words{}, []int64{}, []int64{}
 	err = query(ctx, w.conn, selectOld, func(row rows.Row) error {
 		r := rows.ReadCall(row)
@@ -71,7 +70,7 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 		namespaces, ids, digests = append(namespaces, r.Key.Namespace), append(ids, r.Key.ID), append(digests, digest)
 		statuses, positions, endeds = append(statuses, call.Status(row.Text(3))), append(positions, r.Position), append(endeds, row.Int(8))
 		return nil
-	}, before.UnixNano(), limit)
+	}, int64(before), limit)
 	if err != nil || len(gone) == 0 {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (w *writer) trimCalls(ctx context.Context, before time.Time, limit int) (go
 		{"DELETE FROM ended USING unnest($1::bigint[], $2::bigint[]) AS u (ended, position) WHERE ended.ended = u.ended AND ended.position = u.position", []any{endeds, positions}},
 		{"DELETE FROM calls WHERE position = ANY ($1)", []any{positions}},
 		{`INSERT INTO tombstones (namespace, call_id, digest, ended, trimmed) SELECT *, $5::bigint FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[])`,
-			[]any{namespaces, ids, digests, endeds, w.s.Now().UnixNano()}},
+			[]any{namespaces, ids, digests, endeds, int64(w.s.Now())}},
 	} {
 		if err := w.exec(ctx, s.text, s.args...); err != nil {
 			return nil, err
@@ -104,15 +103,15 @@ const deleteOldRecords = `WITH old (most) AS (
 		SELECT 1 FROM records later WHERE later.namespace = r.namespace AND later.kind = r.kind
 			AND later.Position > r.Position AND later.Position < old.most))`
 
-func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore time.Time) error {
-	calls, tombstones := callsBefore.UnixNano(), tombstonesBefore.UnixNano()
+func (w *writer) trimRest(ctx context.Context, callsBefore, tombstonesBefore call.Stamp) error {
+	calls, tombstones := int64(callsBefore), int64(tombstonesBefore)
 	for _, s := range []statement{
 		{"DELETE FROM policies WHERE expires < $1", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'RUN' AND changed < $1 AND " + ofRun + "scope_id)", []any{calls}},
 		{"DELETE FROM policies t WHERE scope = 'THREAD' AND changed < $1 AND " + ofThread + "scope_id)", []any{calls}},
 		{"DELETE FROM actions WHERE state = 'DEAD' AND created < $1", []any{calls}},
 		{`UPDATE batches b SET trimmed = $1, record = ''::bytea, crc = 0 WHERE ended < $2 AND trimmed IS NULL
-			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{w.s.Now().UnixNano(), calls}},
+			AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = b.namespace AND c.batch_id = b.batch_id)`, []any{int64(w.s.Now()), calls}},
 		{"DELETE FROM batches WHERE trimmed < $1", []any{tombstones}},
 		{"DELETE FROM tombstones WHERE trimmed < $1", []any{tombstones}},
 		{deleteOldRecords, []any{tombstones}},

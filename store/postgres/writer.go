@@ -154,7 +154,7 @@ func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	w.batch = &pgx.Batch{}
 	// Store the clock even when all changes were refused. A refusal may depend on the time, and after a restart the clock must not be
 	// earlier than at that refusal.
-	now, next := p.Now.UnixNano(), w.groups+1
+	now, next := int64(p.Now), w.groups+1
 	if !w.covered {
 		w.batch.Queue(advance, now, p.Position, next)
 		w.queue(w.batch, p)

@@ -20,7 +20,6 @@ type Row interface {
 	Int(col int) int64
 	Text(col int) string
 	Bytes(col int) []byte
-	Time(col int) time.Time // The column holds nanoseconds since 1970.
 	Null(col int) bool
 }
 
@@ -225,7 +224,7 @@ func ReadBatch(r Row) (b Batch) {
 		b.Batch, b.Err = nil, fmt.Errorf("%w: batch %s: %w", store.ErrCorrupt, b.Key.ID, err)
 		return b
 	}
-	b.Batch.Ended = r.Time(2)
+	b.Batch.Ended = call.Stamp(r.Int(2))
 	return b
 }
 
@@ -239,7 +238,7 @@ func ReadAction(r Row) store.Action {
 	if Sum(record, a.Namespace, a.ID) != uint32(r.Int(6)) || json.Unmarshal(record, &a) != nil {
 		a, a.Broken = known, true
 	}
-	a.Position, a.State, a.Due = r.Int(0), store.ActionState(r.Text(4)), r.Time(5)
+	a.Position, a.State, a.Due = r.Int(0), store.ActionState(r.Text(4)), call.Stamp(r.Int(5))
 	return a
 }
 
@@ -247,7 +246,7 @@ func ReadAction(r Row) store.Action {
 const RunColumns = "namespace, id, owner, state, reason, call_id, changed"
 
 func readRun(r Row) store.Run {
-	return store.Run{Namespace: r.Text(0), ID: r.Text(1), Owner: r.Text(2), State: call.RunState(r.Text(3)), Reason: r.Text(4), CallID: r.Text(5), Changed: r.Time(6)}
+	return store.Run{Namespace: r.Text(0), ID: r.Text(1), Owner: r.Text(2), State: call.RunState(r.Text(3)), Reason: r.Text(4), CallID: r.Text(5), Changed: call.Stamp(r.Int(6))}
 }
 
 // A policy is a stored policy, or the error that reading it gave.
@@ -260,7 +259,7 @@ type policy struct {
 const PolicyColumns = "namespace, kind, key, scope, scope_id, expires, crc, value"
 
 func readPolicy(r Row) policy {
-	p := policy{Policy: store.Policy{Namespace: r.Text(0), Kind: r.Text(1), Key: r.Text(2), Scope: tool.Scope(r.Text(3)), ScopeID: r.Text(4), Expires: r.Time(5), Value: r.Bytes(7)}}
+	p := policy{Policy: store.Policy{Namespace: r.Text(0), Kind: r.Text(1), Key: r.Text(2), Scope: tool.Scope(r.Text(3)), ScopeID: r.Text(4), Expires: call.Stamp(r.Int(5)), Value: r.Bytes(7)}}
 	if SumPolicy(&p.Policy) != uint32(r.Int(6)) {
 		p.err = fmt.Errorf("%w: policy %s %s", store.ErrCorrupt, p.Kind, p.Key)
 	}

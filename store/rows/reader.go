@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
@@ -20,7 +19,7 @@ var ErrEnough = errors.New("enough")
 type Database interface {
 	// Query calls row with each row. It may execute the query again after a failure. Each time, it calls reset before the first row.
 	Query(ctx context.Context, text string, reset func(), row func(Row) error, args ...any) error
-	Now() time.Time // the store's clock
+	Now() call.Stamp // the store's clock
 }
 
 // Queries has the SQL texts of a [Reader] that differ between the stores. Each comment lists the selected columns and, after the semicolon,
@@ -137,19 +136,19 @@ func (r *Reader) DueNamespaces(ctx context.Context) ([]string, error) {
 }
 
 // NextExpiry returns when the next open suspension expires.
-func (r *Reader) NextExpiry(ctx context.Context) (time.Time, error) {
-	return one(ctx, r, r.text.NextExpiry, func(row Row) time.Time { return row.Time(0) })
+func (r *Reader) NextExpiry(ctx context.Context) (call.Stamp, error) {
+	return one(ctx, r, r.text.NextExpiry, func(row Row) call.Stamp { return call.Stamp(row.Int(0)) })
 }
 
 // Expiring returns suspended calls of a namespace in the order of their expiry.
 func (r *Reader) Expiring(ctx context.Context, q call.Query) (call.Page, error) {
 	q = call.Query{Namespace: q.Namespace, After: q.After, AfterExpiry: q.AfterExpiry, Limit: cmp.Or(q.Limit, 50)}
 	var finder *Finder
-	var expires []time.Time
+	var expires []call.Stamp
 	err := r.db.Query(ctx, r.text.Expiring, func() { finder, expires = NewFinder(&q), nil }, func(row Row) error {
-		expires = append(expires, row.Time(8))
+		expires = append(expires, call.Stamp(row.Int(8)))
 		return finder.Take(ReadCall(row))
-	}, Nanos(q.AfterExpiry), q.After, q.Namespace, q.Limit+1)
+	}, int64(q.AfterExpiry), q.After, q.Namespace, q.Limit+1)
 	if err != nil {
 		return call.Page{}, err
 	}
@@ -162,7 +161,7 @@ func (r *Reader) Expiring(ctx context.Context, q call.Query) (call.Page, error) 
 
 // Waiting returns the number of open suspensions by action, over all namespaces. since is the time of the suspension of the oldest call, or
 // zero when there is none.
-func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since time.Time, err error) {
+func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since call.Stamp, err error) {
 	oldest := int64(0)
 	err = r.db.Query(ctx, r.text.Waiting, func() { open, oldest = map[string]int{}, 0 }, func(row Row) error {
 		open[row.Text(0)] += int(row.Int(1))
@@ -294,7 +293,7 @@ func (r *Reader) RecordsBefore(ctx context.Context, namespace, kind string, befo
 
 func (r *Reader) records(ctx context.Context, text, namespace, kind string, at int64, limit int) (records []store.StoredRecord, err error) {
 	err = r.db.Query(ctx, text, func() { records = nil }, func(row Row) error {
-		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: row.Time(3), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}
+		rec := store.StoredRecord{Position: row.Int(0), CallID: row.Text(2), Time: call.Stamp(row.Int(3)), Record: store.Record{Kind: kind, Key: row.Text(1), Bytes: row.Bytes(5), Chained: row.Int(6) != 0}}
 		if Sum(rec.Bytes, namespace, kind, rec.Key, rec.CallID) != uint32(row.Int(4)) {
 			if len(records) > 0 {
 				return ErrEnough

@@ -3,10 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
@@ -15,7 +15,7 @@ import (
 // writeActions first makes due the actions that waited for the end of a batch or run, then stores new actions.
 func (w *writer) writeActions(p *group.Plan) error {
 	for _, d := range p.Due {
-		if err := exec(w.conn, ripenActions, rows.Nanos(p.Now), d.Namespace, d.Phase, d.End); err != nil {
+		if err := exec(w.conn, ripenActions, int64(p.Now), d.Namespace, d.Phase, d.End); err != nil {
 			return err
 		}
 	}
@@ -25,7 +25,7 @@ func (w *writer) writeActions(p *group.Plan) error {
 			ends = end
 		}
 		err := exec(w.conn, "INSERT INTO actions (position, namespace, id, call_id, state, phase, ends, due, created, crc, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, rows.Nanos(a.Created), rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
+			a.Position, a.Namespace, a.ID, a.CallID, string(a.State), string(a.Phase), ends, a.Due, int64(a.Created), rows.Sum(a.Bytes, a.Namespace, a.ID), a.Bytes)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (s *Store) Actions(ctx context.Context, q store.ActionQuery) ([]store.Actio
 	case q.ID != "":
 		text, args = oneAction, []any{q.Namespace, q.ID}
 	case q.Due:
-		text, args = dueActions, []any{rows.Nanos(s.Now()), limit}
+		text, args = dueActions, []any{int64(s.Now()), limit}
 	case q.End != "":
 		text, args = endActions, []any{q.Namespace, q.Namespace, string(q.Phase), q.End, q.After, limit}
 	case q.State == store.ActionDead && q.Namespace != "":
@@ -82,6 +82,6 @@ func (w *writer) shredActions(namespace string, calls map[string]bool) error {
 	return err
 }
 
-func (w *writer) trimActions(before time.Time) error {
-	return exec(w.conn, deleteActions, rows.Nanos(before))
+func (w *writer) trimActions(before call.Stamp) error {
+	return exec(w.conn, deleteActions, int64(before))
 }

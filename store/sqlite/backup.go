@@ -32,7 +32,7 @@ func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied, err := backup(ctx, conn, s.cfg.Dir, dest, s.Now())
+	copied, err := backup(ctx, conn, s.cfg.Dir, dest, s.Now().Time())
 	return copied, errors.Join(err, conn.Close())
 }
 

@@ -1,8 +1,7 @@
 package sqlite
 
 import (
-	"time"
-
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store/rows"
 )
 
@@ -10,8 +9,8 @@ const selectOpenBatches = "SELECT " + rows.BatchColumns + ` FROM batches INDEXED
 	WHERE ended IS NULL AND (namespace, batch_id) > (?, ?) ORDER BY namespace, batch_id LIMIT ?`
 
 // trimBatches reduces ended batches to their ids when all their calls were trimmed.
-func (w *writer) trimBatches(before time.Time) error {
+func (w *writer) trimBatches(before call.Stamp) error {
 	return exec(w.conn, `UPDATE batches SET trimmed = ?, record = x'', crc = 0 WHERE ended < ? AND trimmed IS NULL AND NOT EXISTS (
 		SELECT 1 FROM calls INDEXED BY calls_batch WHERE calls.namespace = batches.namespace AND calls.batch_id = batches.batch_id)`,
-		rows.Nanos(w.s.Now()), rows.Nanos(before))
+		int64(w.s.Now()), int64(before))
 }

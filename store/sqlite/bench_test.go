@@ -228,7 +228,7 @@ func filled(b *testing.B) *sqlite.Store {
 		change.Durability = store.Normal
 		if i%10 == 0 {
 			c.Status = call.Suspended
-			c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, Round: 1, Action: "approval", Message: "May it?", Digest: c.RequestDigest, ExpiresAt: time.Now().Add(time.Hour)}}}
+			c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, Round: 1, Action: "approval", Message: "May it?", Digest: c.RequestDigest, ExpiresAt: call.StampOf(time.Now().Add(time.Hour))}}}
 		}
 		wg.Add(1)
 		slots <- struct{}{}

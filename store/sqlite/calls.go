@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
@@ -28,10 +27,10 @@ func (w *writer) writeCalls(p *group.Plan) (err error) {
 				err = w.addMembers(r.Call, r.Position)
 			}
 		case r.Call != nil:
-			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, rows.Nanos(p.Now), group.EndOf(r.Call, p.Now),
+			err = exec(w.conn, updateCall, string(r.Call.Status), r.Call.Revision, r.Sequence, int64(p.Now), group.EndOf(r.Call, p.Now),
 				sumCall(r.Call, r.Record), r.Record, r.Position)
 		default:
-			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, rows.Nanos(p.Now), r.Position)
+			err = exec(w.conn, "UPDATE calls SET last_sequence = ?, updated = ? WHERE position = ?", r.Sequence, int64(p.Now), r.Position)
 		}
 		if err != nil {
 			return err
@@ -45,7 +44,7 @@ func (w *writer) writeCalls(p *group.Plan) (err error) {
 
 const updateCall = "UPDATE calls SET status = ?, revision = ?, last_sequence = ?, updated = ?, ended = ?, crc = ?, record = ? WHERE position = ?"
 
-func (w *writer) addCall(r *group.Row, now time.Time) error {
+func (w *writer) addCall(r *group.Row, now call.Stamp) error {
 	w.s.ids.add(ofCall(r.Call.Key()))
 	if packs(r) {
 		return w.addToPack(r, now)
@@ -53,7 +52,7 @@ func (w *writer) addCall(r *group.Row, now time.Time) error {
 	return w.insertCall(r, now)
 }
 
-func (w *writer) insertCall(r *group.Row, now time.Time) error {
+func (w *writer) insertCall(r *group.Row, now call.Stamp) error {
 	c := r.Call
 	st, err := w.conn.Prepare(insertCall)
 	if err != nil {
@@ -66,7 +65,7 @@ func (w *writer) insertCall(r *group.Row, now time.Time) error {
 	st.BindInt64(5, c.Revision)
 	st.BindInt64(6, r.Sequence)
 	st.BindInt64(7, rows.Nanos(c.Created))
-	st.BindInt64(8, rows.Nanos(now))
+	st.BindInt64(8, int64(now))
 	// The column ended stays NULL, also for a call that has ended: the column updated has the same time, and the row needs no entry in the
 	// index of ended.
 	st.BindInt64(10, w.s.Identity().Epoch)

@@ -12,6 +12,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/rows"
 )
@@ -180,17 +181,12 @@ func bind(st *sqlite.Stmt, i int, a any) {
 		st.BindText(i, a)
 	case []byte:
 		st.BindBytes(i, a)
-	case time.Time:
-		bindTime(st, i, a)
+	case call.Stamp:
+		if a != 0 { // Zero leaves the parameter NULL.
+			st.BindInt64(i, int64(a))
+		}
 	default:
 		panic(fmt.Sprintf("sqlite: bind %T", a))
-	}
-}
-
-// bindTime leaves the parameter NULL when the time is zero.
-func bindTime(st *sqlite.Stmt, i int, t time.Time) {
-	if !t.IsZero() {
-		st.BindInt64(i, t.UnixNano())
 	}
 }
 
@@ -214,13 +210,6 @@ func columnBytes(st *sqlite.Stmt, col int) []byte {
 	return b
 }
 
-func columnTime(st *sqlite.Stmt, col int) time.Time {
-	if st.ColumnIsNull(col) {
-		return time.Time{}
-	}
-	return time.Unix(0, st.ColumnInt64(col)).UTC()
-}
-
 // A stmtRow adapts a row of a statement to [rows.Row].
 type stmtRow struct{ *sqlite.Stmt }
 
@@ -229,8 +218,6 @@ func (r stmtRow) Int(col int) int64 { return r.ColumnInt64(col) }
 func (r stmtRow) Text(col int) string { return r.ColumnText(col) }
 
 func (r stmtRow) Bytes(col int) []byte { return columnBytes(r.Stmt, col) }
-
-func (r stmtRow) Time(col int) time.Time { return columnTime(r.Stmt, col) }
 
 func (r stmtRow) Null(col int) bool { return r.ColumnIsNull(col) }
 

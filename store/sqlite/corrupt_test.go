@@ -35,7 +35,7 @@ func populate(t *testing.T, dir string) {
 			c.Status = to
 			return &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventStatusChanged, Status: to}}}
 		}
-		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + id, Action: "approval", ExpiresAt: time.Now().Add(-time.Hour)}}}
+		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + id, Action: "approval", ExpiresAt: s.Now().Add(-time.Hour)}}}
 		commit(t, s, next(call.Suspended))
 		change := next(call.Resuming)
 		change.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Decision: tool.Decision{ID: "d-" + id}}
@@ -181,7 +181,7 @@ func TestDueBehindBroken(t *testing.T) {
 	for i := range 5 {
 		c := newCall(fmt.Sprint("c", i))
 		c.Status = call.Suspended
-		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, ExpiresAt: time.Unix(int64(i+1), 0)}}}
+		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s" + c.ID, ExpiresAt: call.Stamp(i + 1)}}}
 		commit(t, s, creation(c))
 	}
 	closeStore(t, s)

@@ -3,10 +3,10 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
@@ -44,11 +44,11 @@ func (w *writer) readDocuments(p *group.Plan) error {
 	return nil
 }
 
-func (w *writer) writeDocument(k group.Document, d store.DocumentState, now time.Time) error {
+func (w *writer) writeDocument(k group.Document, d store.DocumentState, now call.Stamp) error {
 	return exec(w.conn, `INSERT INTO documents (namespace, scope, scope_id, key, revision, deleted, changed, crc, value, claim_group, claim_call) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET revision = excluded.revision, deleted = excluded.deleted, changed = excluded.changed, crc = excluded.crc, value = excluded.value,
 			claim_group = excluded.claim_group, claim_call = excluded.claim_call`,
-		k.Namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, rows.Nanos(now), rows.SumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value), d.Value, d.Group, d.CallID)
+		k.Namespace, string(k.Scope), k.ScopeID, k.Key, d.Revision, d.Deleted, int64(now), rows.SumDocument(k.Namespace, k.DocumentKey, d.Revision, d.Value), d.Value, d.Group, d.CallID)
 }
 
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"

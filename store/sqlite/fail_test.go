@@ -241,7 +241,7 @@ func TestFull(t *testing.T) {
 	if _, err := s.Call(t.Context(), key(fmt.Sprint("c", len(kept)))); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("refused call: %v, want ErrNotFound", err)
 	}
-	if keys, err := s.Trim(t.Context(), now.Add(time.Hour), time.Time{}, time.Time{}, 20); err != nil || len(keys) != 20 {
+	if keys, err := s.Trim(t.Context(), call.StampOf(now.Add(time.Hour)), 0, 0, 20); err != nil || len(keys) != 20 {
 		t.Fatalf("Trim = %d, %v", len(keys), err)
 	}
 	if err := s.Commit(t.Context(), creation(newCall("after"))); err != nil {
@@ -414,7 +414,7 @@ func TestTrimDoesNotBlockChanges(t *testing.T) {
 	}
 	commit(t, s, c)
 	before := p.count("committed")
-	if _, err := s.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10); err != nil {
+	if _, err := s.Trim(t.Context(), 0, 0, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	if n := p.count("committed") - before; n < 4 {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
@@ -119,7 +120,7 @@ func (tr *trial) live() {
 		case 2:
 			tr.admin(s.Checkpoint())
 		case 3:
-			_, err := s.Trim(tr.t.Context(), scriptStart.Add(-time.Hour), time.Time{}, time.Time{}, 10)
+			_, err := s.Trim(tr.t.Context(), call.StampOf(scriptStart.Add(-time.Hour)), 0, 0, 10)
 			tr.admin(err)
 		}
 	}

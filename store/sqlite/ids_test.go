@@ -119,7 +119,7 @@ func TestFilterLearns(t *testing.T) {
 	ended(t, s, 0, n)
 	trim := func(limit int) {
 		t.Helper()
-		if keys, err := s.Trim(t.Context(), s.Now().Add(time.Hour), time.Time{}, time.Time{}, limit); err != nil || len(keys) != limit {
+		if keys, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, limit); err != nil || len(keys) != limit {
 			t.Fatalf("Trim = %d, %v, want %d", len(keys), err, limit)
 		}
 	}

@@ -1,11 +1,10 @@
 package sqlite
 
 import (
-	"time"
-
 	"github.com/google/uuid"
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 )
 
@@ -13,7 +12,7 @@ import (
 type meta struct {
 	storeID  string
 	epoch    int64
-	clock    time.Time
+	clock    call.Stamp
 	position int64
 	file     string
 	clean    bool
@@ -21,7 +20,7 @@ type meta struct {
 
 func readMeta(conn *sqlite.Conn) (m meta, err error) {
 	err = query(conn, "SELECT store_id, epoch, clock, position, file, clean FROM meta", func(st *sqlite.Stmt) error {
-		m = meta{st.ColumnText(0), st.ColumnInt64(1), columnTime(st, 2), st.ColumnInt64(3), st.ColumnText(4), st.ColumnBool(5)}
+		m = meta{st.ColumnText(0), st.ColumnInt64(1), call.Stamp(st.ColumnInt64(2)), st.ColumnInt64(3), st.ColumnText(4), st.ColumnBool(5)}
 		return nil
 	})
 	return m, mapError(err)
@@ -51,7 +50,7 @@ func (s *Store) storeEpoch(conn *sqlite.Conn) error {
 	m, id := s.writer.first, s.Identity()
 	return mapError(exec(conn, `INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, ?, 0)
 		ON CONFLICT DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, file = excluded.file, clean = 0`,
-		id.StoreID, id.Epoch, s.Now().UnixNano(), m.position, m.file))
+		id.StoreID, id.Epoch, int64(s.Now()), m.position, m.file))
 }
 
 // Acknowledge records that the current file is the store's own file. It is called when an operator has released the calls of a moved store.
@@ -76,7 +75,7 @@ func (s *Store) endEpoch() error {
 	conn := s.writer.conn
 	err := pragma(conn, "synchronous = FULL", nil)
 	if err == nil {
-		err = exec(conn, "UPDATE meta SET clean = 1, clock = ?", s.Now().UnixNano())
+		err = exec(conn, "UPDATE meta SET clean = 1, clock = ?", int64(s.Now()))
 	}
 	if err == nil {
 		err = pragma(conn, "wal_checkpoint(TRUNCATE)", nil)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/golang/snappy"
@@ -35,7 +34,7 @@ func packs(r *group.Row) bool {
 type packBuilder struct {
 	rows       []*group.Row
 	size       int
-	now        time.Time
+	now        call.Stamp
 	buffer     []byte
 	compressed []byte
 }
@@ -46,7 +45,7 @@ func (g *packBuilder) clear() {
 }
 
 // addToPack adds a new call to the next pack. It writes the pack first when the call does not fit.
-func (w *writer) addToPack(r *group.Row, now time.Time) error {
+func (w *writer) addToPack(r *group.Row, now call.Stamp) error {
 	g := &w.nextPack
 	if n := len(g.rows); n == packCalls || g.size+r.Created.Size() > packBytes ||
 		n > 0 && (r.Position != g.rows[0].Position+int64(n) || r.Call.Namespace != g.rows[0].Call.Namespace) {
@@ -77,7 +76,7 @@ func (w *writer) writePack() error {
 	g.buffer = b
 	b = g.compress(b)
 	err := exec(w.conn, "INSERT INTO packs (position, last, namespace, updated, epoch, members) VALUES (?, ?, ?, ?, ?, zeroblob(?))",
-		first, first+n-1, namespace, rows.Nanos(g.now), w.s.Identity().Epoch, len(b))
+		first, first+n-1, namespace, int64(g.now), w.s.Identity().Epoch, len(b))
 	if err == nil {
 		err = w.fill(first, b)
 	}

@@ -1,20 +1,19 @@
 package sqlite
 
 import (
-	"time"
-
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/rows"
 )
 
-func (w *writer) writePolicy(p *store.Policy, now time.Time) error {
+func (w *writer) writePolicy(p *store.Policy, now call.Stamp) error {
 	if p.Value == nil {
 		return exec(w.conn, "DELETE FROM policies WHERE namespace = ? AND kind = ? AND key = ?", p.Namespace, p.Kind, p.Key)
 	}
 	return exec(w.conn, `INSERT INTO policies (namespace, kind, key, scope, scope_id, changed, expires, crc, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET scope = excluded.scope, scope_id = excluded.scope_id, changed = excluded.changed, expires = excluded.expires,
 		crc = excluded.crc, value = excluded.value`,
-		p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, rows.Nanos(now), p.Expires, rows.SumPolicy(p), p.Value)
+		p.Namespace, p.Kind, p.Key, string(p.Scope), p.ScopeID, int64(now), p.Expires, rows.SumPolicy(p), p.Value)
 }
 
 const (
@@ -25,9 +24,9 @@ const (
 )
 
 // trimPolicies removes policies that expired before a time, and policies of runs and threads without calls.
-func (w *writer) trimPolicies(before time.Time) error {
+func (w *writer) trimPolicies(before call.Stamp) error {
 	for _, text := range []string{deleteEndedPolicies, deleteRunPolicies, deleteThreadPolicies} {
-		if err := exec(w.conn, text, rows.Nanos(before)); err != nil {
+		if err := exec(w.conn, text, int64(before)); err != nil {
 			return err
 		}
 	}

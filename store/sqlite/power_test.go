@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store/sqlite"
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
@@ -65,14 +66,14 @@ type outage struct {
 	floor  int // the oldest step that the journal may show
 	newest int // the newest step that the journal may show
 	epoch  int64
-	clock  time.Time
+	clock  call.Stamp
 }
 
 // known holds what a user of the journal knows, from the marks that were read so far in the log.
 type known struct {
 	full, any, submitted int
 	epoch                int64
-	clock                time.Time
+	clock                call.Stamp
 }
 
 func (k *known) take(m mark) {
@@ -82,7 +83,7 @@ func (k *known) take(m mark) {
 	}
 	if m.acked && m.full {
 		k.full = max(k.full, k.any) // An fsync makes all earlier writes durable.
-		k.epoch, k.clock = max(k.epoch, m.epoch), m.clock
+		k.epoch, k.clock = max(k.epoch, m.epoch), call.StampOf(m.clock)
 	}
 }
 
@@ -158,7 +159,7 @@ func (o outage) reopen(t *testing.T, dir string, states []string) (log []faultfs
 	if id := s.Identity(); id.Epoch <= o.epoch {
 		return log, fmt.Errorf("epoch %d again, after %d", id.Epoch, o.epoch)
 	}
-	if now := s.Now(); now.Before(o.clock) {
+	if now := s.Now(); now < o.clock {
 		return log, fmt.Errorf("the clock went back from %v to %v", o.clock, now)
 	}
 	got := state(t, s)

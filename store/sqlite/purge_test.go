@@ -57,7 +57,7 @@ func live(t *testing.T, s *sqlite.Store, id string, size int) {
 		return &store.Change{Call: c, Events: []call.Event{{Sequence: c.LastSequence, Type: call.EventProgress, Progress: &tool.Progress{Message: text}}}}
 	}
 	commit(creation(c))
-	c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + id, Action: "approval", Message: text, ExpiresAt: time.Now().Add(time.Hour)}}}
+	c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + id, Action: "approval", Message: text, ExpiresAt: s.Now().Add(time.Hour)}}}
 	commit(next(call.Suspended))
 	decided := next(call.Resuming)
 	decided.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Content: "digest", Decision: tool.Decision{

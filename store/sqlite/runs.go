@@ -12,7 +12,7 @@ func (w *writer) writeRun(r *store.Run) error {
 	return exec(w.conn, `INSERT INTO runs (namespace, id, owner, state, reason, call_id, changed) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET owner = excluded.owner, state = excluded.state, reason = excluded.reason, call_id = excluded.call_id, changed = excluded.changed
 		WHERE excluded.state <> 'OPEN' OR runs.state <> 'BLOCKED'`,
-		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, rows.Nanos(r.Changed))
+		r.Namespace, r.ID, r.Owner, string(r.State), r.Reason, r.CallID, int64(r.Changed))
 }
 
 const (
@@ -34,7 +34,7 @@ func (w *writer) writeRecords(p *group.Plan) error {
 	for i := range p.Records {
 		r := &p.Records[i]
 		err := exec(w.conn, "INSERT INTO records (position, namespace, kind, key, call_id, created, crc, bytes, chained) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, rows.Nanos(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes, r.Chained)
+			r.Position, r.Of.Namespace, r.Kind, r.Key, r.Of.ID, int64(r.Time), rows.Sum(r.Bytes, r.Of.Namespace, r.Kind, r.Key, r.Of.ID), r.Bytes, r.Chained)
 		if err != nil {
 			return err
 		}

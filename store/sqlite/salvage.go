@@ -252,5 +252,5 @@ func (s *salvage) keepIdentity() error {
 		s.meta.storeID = uuid.NewString()
 	}
 	return exec(s.w.conn, "INSERT INTO meta (id, store_id, epoch, clock, position, file, clean) VALUES (1, ?, ?, ?, ?, 'salvaged', 0)",
-		s.meta.storeID, max(s.meta.epoch, s.epoch, 1), s.meta.clock.UnixNano(), s.newest)
+		s.meta.storeID, max(s.meta.epoch, s.epoch, 1), int64(s.meta.clock), s.newest)
 }

@@ -17,15 +17,15 @@ import (
 func TestSalvageKeepsActions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
-	now := time.Now().UTC().Truncate(time.Second)
+	now := s.Now().Truncate(time.Second)
 	change := creation(newCall("c1"))
 	for _, id := range []string{"due", "run", "dead", "broken"} {
 		a := store.Action{Namespace: "ns", ID: id, CallID: "c1", Run: "r", State: store.ActionPending, Created: now, Due: now, Action: tool.Action{Handler: "h", Phase: tool.AfterCommit, Payload: `{"n":1}`}}
 		switch id {
 		case "run":
-			a.Phase, a.Due = tool.RunEnd, time.Time{}
+			a.Phase, a.Due = tool.RunEnd, 0
 		case "dead":
-			a.State, a.Due, a.Error = store.ActionDead, time.Time{}, "no"
+			a.State, a.Due, a.Error = store.ActionDead, 0, "no"
 		}
 		change.Actions = append(change.Actions, a)
 	}

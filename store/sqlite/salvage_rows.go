@@ -195,7 +195,7 @@ func (s *salvage) lostCalls() error {
 			return nil
 		}, key.Namespace, key.ID)
 		if err == nil && !found {
-			now := s.meta.clock.UnixNano()
+			now := int64(s.meta.clock)
 			err = exec(s.w.conn, "INSERT OR IGNORE INTO tombstones (namespace, call_id, digest, ended, trimmed) VALUES (?, ?, '', ?, ?)", key.Namespace, key.ID, now, now)
 			if s.w.conn.Changes() > 0 {
 				s.report.Lost = append(s.report.Lost, key)

@@ -39,7 +39,7 @@ func newSoundJournal(t *testing.T) soundJournal {
 		c := newCall(fmt.Sprintf("c%03d", n))
 		c.Requested = fmt.Sprintf("%q", strings.Repeat(c.ID, 1+n%60))
 		if n%4 == 1 { // This call goes into a pack.
-			c.Class, c.Status, c.Ended = call.Behind, call.Succeeded, s.Now()
+			c.Class, c.Status, c.Ended = call.Behind, call.Succeeded, s.Now().Time()
 		}
 		change := creation(c)
 		commit(t, s, change)

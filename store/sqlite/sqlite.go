@@ -19,6 +19,7 @@ import (
 
 	"zombiezen.com/go/sqlite"
 
+	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/store"
 	"github.com/toold-dev/toold/store/group"
 	"github.com/toold-dev/toold/store/rows"
@@ -179,7 +180,7 @@ func (s *Store) afterUncleanEnd(ctx context.Context, conn *sqlite.Conn) error {
 }
 
 // Now returns the time of the store's clock, which never runs backwards.
-func (s *Store) Now() time.Time {
+func (s *Store) Now() call.Stamp {
 	return s.clock.Now(func() (machine, now time.Time) {
 		now = s.cfg.Now()
 		return now, now

@@ -20,14 +20,14 @@ func TestWaiting(t *testing.T) {
 		c := newCall(fmt.Sprintf("call-%d", i))
 		c.Namespace = fmt.Sprintf("ns-%d", i%2)
 		c.Status = call.Suspended
-		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + c.ID, Action: action, Created: asked.Add(time.Duration(i) * time.Minute), ResumeMode: tool.ReplayToolCall}}}
+		c.Rounds = []call.Round{{Suspension: call.Suspension{ID: "s-" + c.ID, Action: action, Created: call.StampOf(asked.Add(time.Duration(i) * time.Minute)), ResumeMode: tool.ReplayToolCall}}}
 		if err := s.Commit(t.Context(), creation(c)); err != nil {
 			t.Fatal(err)
 		}
 		want[action]++
 	}
 	got, since, err := s.Waiting(t.Context())
-	if err != nil || !maps.Equal(got, want) || !since.Equal(asked) {
+	if err != nil || !maps.Equal(got, want) || since != call.StampOf(asked) {
 		t.Errorf("%v since %v, %v; want %v since %v", got, since, err, want, asked)
 	}
 	if free, err := s.Free(); err != nil || free <= 0 {
@@ -42,7 +42,7 @@ func TestWaiting(t *testing.T) {
 func TestNothingWaits(t *testing.T) {
 	s := open(t, sqlite.Config{Dir: filepath.Join(t.TempDir(), "data")})
 	got, since, err := s.Waiting(t.Context())
-	if err != nil || len(got) != 0 || !since.IsZero() {
+	if err != nil || len(got) != 0 || since != 0 {
 		t.Errorf("%v since %v, %v", got, since, err)
 	}
 }

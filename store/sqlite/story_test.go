@@ -53,7 +53,7 @@ func (sc *story) open() {
 		sc.t.Fatal(err)
 	}
 	sc.s = s
-	sc.disk.Mark(mark{commit: len(sc.states) - 1, acked: true, full: true, epoch: s.Identity().Epoch, clock: s.Now()})
+	sc.disk.Mark(mark{commit: len(sc.states) - 1, acked: true, full: true, epoch: s.Identity().Epoch, clock: s.Now().Time()})
 	if len(sc.states) == 0 {
 		sc.states = append(sc.states, state(sc.t, s))
 	}
@@ -67,7 +67,7 @@ func (sc *story) step(d store.Durability, do func() error) {
 	if err := do(); err != nil {
 		sc.t.Fatalf("step %d: %v", n, err)
 	}
-	sc.disk.Mark(mark{commit: n, acked: true, full: d == store.Full, clock: sc.s.Now()})
+	sc.disk.Mark(mark{commit: n, acked: true, full: d == store.Full, clock: sc.s.Now().Time()})
 	sc.states = append(sc.states, state(sc.t, sc.s))
 	sc.now = sc.now.Add(time.Second)
 }
@@ -90,7 +90,7 @@ func (sc *story) group(first *store.Change, others ...*store.Change) {
 		if err != nil {
 			sc.t.Error(err)
 		}
-		sc.disk.Mark(mark{commit: n, acked: true, full: first.Durability == store.Full, clock: sc.s.Now()})
+		sc.disk.Mark(mark{commit: n, acked: true, full: first.Durability == store.Full, clock: sc.s.Now().Time()})
 		close(committed)
 		<-leave
 	})
@@ -107,7 +107,7 @@ func (sc *story) group(first *store.Change, others ...*store.Change) {
 	}
 	close(leave)
 	wg.Wait()
-	sc.disk.Mark(mark{commit: n + 1, acked: true, full: true, clock: sc.s.Now()})
+	sc.disk.Mark(mark{commit: n + 1, acked: true, full: true, clock: sc.s.Now().Time()})
 	sc.states = append(sc.states, state(sc.t, sc.s))
 }
 
@@ -142,7 +142,7 @@ func (sc *story) moved(id string, to call.Status) *store.Change {
 	case call.Running:
 		c.Attempts = append(c.Attempts, call.Attempt{Number: len(c.Attempts) + 1})
 	case call.Suspended:
-		c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: fmt.Sprint("s-", id), Action: "approval", ExpiresAt: scriptStart.Add(time.Hour)}})
+		c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: fmt.Sprint("s-", id), Action: "approval", ExpiresAt: call.StampOf(scriptStart.Add(time.Hour))}})
 	case call.Resuming:
 		change.Decision = &store.Decision{Namespace: "ns", ID: "d-" + id, CallID: id, SuspensionID: "s-" + id, Content: id, Decision: tool.Decision{ID: "d-" + id}}
 	case call.Succeeded:
@@ -208,7 +208,7 @@ func (sc *story) run() {
 	sc.commit(sc.moved(name(2), call.Resuming))
 	sc.step(store.Full, func() error {
 		change := sc.said(name(3), 1)
-		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: call.RunBlocked, Reason: "no", CallID: name(3), Changed: sc.now}
+		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: call.RunBlocked, Reason: "no", CallID: name(3), Changed: call.StampOf(sc.now)}
 		return sc.s.Commit(t.Context(), change)
 	})
 	sc.checkpoint()
@@ -219,7 +219,7 @@ func (sc *story) run() {
 	sc.group(sc.made(name(30), 100, store.Full), sc.ended(name(31)), sc.ended(name(32)), sc.made(name(33), 100, store.Full))
 	sc.commit(sc.moved(name(1), call.Cancelled))
 	sc.step(store.Full, func() error { // This trim frees pages, which later steps use again.
-		_, err := sc.s.Trim(t.Context(), scriptStart.Add(24*time.Hour), time.Time{}, time.Time{}, 10)
+		_, err := sc.s.Trim(t.Context(), call.StampOf(scriptStart).Add(24*time.Hour), 0, 0, 10)
 		return err
 	})
 	if err := sc.s.Close(); err != nil {
@@ -278,14 +278,14 @@ func state(t *testing.T, s *sqlite.Store) string {
 		}
 		r, err := s.Run(t.Context(), "ns", run)
 		if r != nil {
-			tell("run %s %s %s %s %d", r.ID, r.State, r.Reason, r.CallID, r.Changed.UnixNano())
+			tell("run %s %s %s %s %d", r.ID, r.State, r.Reason, r.CallID, int64(r.Changed))
 		}
 		counts, countErr := s.RunCounts(t.Context(), "ns", run)
 		tell("run %v %v %v", err, counts, countErr)
 	}
 	records, err := s.Records(t.Context(), "ns", "note", 0, 1000)
 	for _, r := range records {
-		tell("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, r.Time.UnixNano())
+		tell("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, int64(r.Time))
 	}
 	if err != nil {
 		tell("records %v", err)

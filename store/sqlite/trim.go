@@ -13,7 +13,7 @@ import (
 
 // Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
 // their output.
-func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore time.Time, limit int) (gone []call.Key, err error) {
+func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -30,14 +30,14 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			if some, err = w.trimAtOnce(atOnce); err != nil {
 				return err
 			}
-			for _, trim := range []func(time.Time, int) ([]call.Key, error){w.trimPacks, w.trimCalls} {
+			for _, trim := range []func(call.Stamp, int) ([]call.Key, error){w.trimPacks, w.trimCalls} {
 				others, err := trim(callsBefore, missing-len(some))
 				if err != nil {
 					return err
 				}
 				some = append(some, others...)
 			}
-			for _, trim := range []func(time.Time) error{w.trimPolicies, w.trimActions, w.trimBatches} {
+			for _, trim := range []func(call.Stamp) error{w.trimPolicies, w.trimActions, w.trimBatches} {
 				if err := trim(callsBefore); err != nil {
 					return err
 				}
@@ -79,14 +79,14 @@ const (
 
 // oldAtOnce finds old calls that were created in their final state. It starts where the last trim stopped. It returns at most limit
 // positions, and the position that it has reached.
-func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old []int64, seen int64, err error) {
+func (s *Store) oldAtOnce(ctx context.Context, before call.Stamp, limit int) (old []int64, seen int64, err error) {
 	seen = s.trimmed
 	for more := limit > 0; more && err == nil; {
 		more = false
 		began := time.Now()
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectOldAtOnce, func(st *sqlite.Stmt) error {
-				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= rows.Nanos(before) || !packed && st.ColumnInt64(3) >= rows.Nanos(before.Add(time.Hour)) {
+				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= int64(before) || !packed && st.ColumnInt64(3) >= int64(before.Add(time.Hour)) {
 					return rows.ErrEnough
 				} else if packed {
 					old = append(old, st.ColumnInt64(0))
@@ -103,13 +103,13 @@ func (s *Store) oldAtOnce(ctx context.Context, before time.Time, limit int) (old
 }
 
 // trimCalls removes old calls that ended after they were created.
-func (w *writer) trimCalls(before time.Time, limit int) (gone []call.Key, err error) {
+func (w *writer) trimCalls(before call.Stamp, limit int) (gone []call.Key, err error) {
 	var old []endedRow
 	var scanner callScanner
 	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
 		old = append(old, endedRow{scanner.scan(st), st.ColumnInt64(8)})
 		return nil
-	}, rows.Nanos(before), limit)
+	}, int64(before), limit)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ type endedRow struct {
 }
 
 func (w *writer) replaceWithTombstones(old []endedRow) (gone []call.Key, err error) {
-	now := rows.Nanos(w.s.Now())
+	now := int64(w.s.Now())
 	blocks := map[int64]bool{}
 	for _, r := range old {
 		digest := ""
@@ -187,13 +187,13 @@ func (w *writer) forgetSuspensions(c *call.Call) error {
 	return nil
 }
 
-func (w *writer) trimRest(tombstonesBefore time.Time) error {
-	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", rows.Nanos(tombstonesBefore))
+func (w *writer) trimRest(tombstonesBefore call.Stamp) error {
+	err := exec(w.conn, "DELETE FROM tombstones WHERE trimmed < ?", int64(tombstonesBefore))
 	if err == nil {
-		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", rows.Nanos(tombstonesBefore))
+		err = exec(w.conn, "DELETE FROM batches WHERE trimmed < ?", int64(tombstonesBefore))
 	}
 	if err == nil {
-		err = exec(w.conn, deleteOldRecords, rows.Nanos(tombstonesBefore))
+		err = exec(w.conn, deleteOldRecords, int64(tombstonesBefore))
 	}
 	return err
 }

@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"time"
-
 	"zombiezen.com/go/sqlite"
 
 	"github.com/toold-dev/toold/call"
@@ -10,12 +8,12 @@ import (
 )
 
 // trimPacks removes old packs. The calls of packs ended in the order of their positions.
-func (w *writer) trimPacks(before time.Time, limit int) (gone []call.Key, err error) {
+func (w *writer) trimPacks(before call.Stamp, limit int) (gone []call.Key, err error) {
 	for len(gone) < limit {
 		var old []pack
 		err := query(w.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
 			var p pack
-			if p.read(st); p.updated >= rows.Nanos(before) || len(old) > limit/packCalls {
+			if p.read(st); p.updated >= int64(before) || len(old) > limit/packCalls {
 				return rows.ErrEnough
 			}
 			old = append(old, p)

@@ -179,7 +179,7 @@ func (w *writer) Apply(_ context.Context, p *group.Plan) error {
 	}
 	// Store the clock even when all changes were refused. A refusal may depend on the time, and after a restart the clock must not be
 	// earlier than at that refusal.
-	return exec(w.conn, "UPDATE meta SET clock = ?, position = ?", p.Now.UnixNano(), p.Position)
+	return exec(w.conn, "UPDATE meta SET clock = ?, position = ?", int64(p.Now), p.Position)
 }
 
 func (w *writer) writePlan(p *group.Plan) error {

@@ -122,7 +122,7 @@ func testAmend(t *testing.T, f *fixture) {
 		t.Errorf("told %+v", told)
 	}
 	dead := action("b", tool.AfterCommit)
-	dead.State, dead.Error, dead.Attempts, dead.Due = store.ActionDead, "no", 5, time.Time{}
+	dead.State, dead.Error, dead.Attempts, dead.Due = store.ActionDead, "no", 5, 0
 	f.amend(store.Amendment{Done: "b", Actions: []store.Action{dead}})
 	if counts, ok := f.Store.(interface {
 		DeadLetters(ctx context.Context) (map[string]int, error)
@@ -135,7 +135,7 @@ func testAmend(t *testing.T, f *fixture) {
 	f.wantActions(store.ActionQuery{Namespace: "ns", State: store.ActionDead}, "b")
 	f.wantActions(store.ActionQuery{Due: true}, "")
 	got, err := f.Actions(t.Context(), store.ActionQuery{Namespace: "ns", State: store.ActionDead})
-	if err != nil || got[0].Error != "no" || got[0].Attempts != 5 || !got[0].Due.IsZero() {
+	if err != nil || got[0].Error != "no" || got[0].Attempts != 5 || got[0].Due != 0 {
 		t.Errorf("dead %+v, %v", got, err)
 	}
 	// The end of a run must not make dead actions due.
@@ -147,7 +147,7 @@ func testAmend(t *testing.T, f *fixture) {
 func testQueues(t *testing.T, f *fixture) {
 	queued := func(id, queue string) store.Action {
 		a := action(id, tool.AfterCommit)
-		a.Due, a.Queue = time.Time{}, queue
+		a.Due, a.Queue = 0, queue
 		return a
 	}
 	f.create("c1")
@@ -161,7 +161,7 @@ func testQueues(t *testing.T, f *fixture) {
 	f.wantActions(q, "a c d")
 	f.reopen()
 	list, err := f.Actions(t.Context(), q)
-	if err != nil || len(list) != 3 || list[0].Queue != "q" || !list[0].Due.IsZero() {
+	if err != nil || len(list) != 3 || list[0].Queue != "q" || list[0].Due != 0 {
 		t.Fatalf("actions of a queue %+v, %v", list, err)
 	}
 	f.wantActions(store.ActionQuery{Phase: tool.AfterCommit, End: "q", After: list[0].Position, Limit: 1}, "c")
@@ -192,11 +192,11 @@ func testActionsGo(t *testing.T, f *fixture) {
 	}
 	f.wantActions(store.ActionQuery{}, "c2-0 c2-1")
 	f.clock.move(time.Hour)
-	if _, err := f.Trim(t.Context(), start, time.Time{}, time.Time{}, 10); err != nil {
+	if _, err := f.Trim(t.Context(), start, 0, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	f.wantActions(store.ActionQuery{}, "c2-0 c2-1")
-	if _, err := f.Trim(t.Context(), f.Now(), time.Time{}, time.Time{}, 10); err != nil {
+	if _, err := f.Trim(t.Context(), f.Now(), 0, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	f.wantActions(store.ActionQuery{}, "c2-0") // Pending actions stay.

@@ -19,7 +19,7 @@ func newBatch(id string, calls ...string) *call.Batch {
 
 func creations(b *call.Batch) (changes []*store.Change) {
 	for i, id := range b.Calls {
-		changes = append(changes, creation(newCall(id, func(c *call.Call) { c.BatchID, c.BatchPosition, c.Created = b.ID, i+1, b.Created })))
+		changes = append(changes, creation(newCall(id, func(c *call.Call) { c.BatchID, c.BatchPosition, c.Created = b.ID, i+1, b.Created.Time() })))
 	}
 	return changes
 }
@@ -83,7 +83,7 @@ func testBatches(t *testing.T, f *fixture) {
 	if got := fmt.Sprint(f.openBatches()); got != "[b2]" {
 		t.Errorf("open after the end of b1: %s", got)
 	}
-	if got, err := f.Batch(t.Context(), ns("b1")); err != nil || !got.Ended.Equal(start.Add(time.Minute)) {
+	if got, err := f.Batch(t.Context(), ns("b1")); err != nil || got.Ended != start.Add(time.Minute) {
 		t.Errorf("ended %+v, %v", got, err)
 	}
 	if err := f.EndBatch(t.Context(), ns("none")); !errors.Is(err, store.ErrNotFound) {

@@ -61,7 +61,7 @@ func testChain(t *testing.T, f *fixture) {
 		}
 		var before []byte
 		for i, r := range records {
-			if link := call.Link(before, namespace, r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]); !bytes.Equal(link, r.Bytes[:call.LinkSize]) {
+			if link := call.Link(before, namespace, r.Key, r.CallID, r.Time.Time(), r.Bytes[call.LinkSize:]); !bytes.Equal(link, r.Bytes[:call.LinkSize]) {
 				t.Errorf("record %d of %s (%s) is not linked to the one before it", i, namespace, r.Key)
 			}
 			before = r.Bytes[:call.LinkSize]
@@ -114,7 +114,7 @@ func testTrimChain(t *testing.T, f *fixture) {
 	}
 	trim := func() {
 		t.Helper()
-		if _, err := f.Trim(t.Context(), time.Time{}, f.Now().Add(-time.Hour), time.Time{}, 100); err != nil {
+		if _, err := f.Trim(t.Context(), 0, f.Now().Add(-time.Hour), 0, 100); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +143,7 @@ func testTrimChain(t *testing.T, f *fixture) {
 		t.Fatal(records, err)
 	}
 	before, r := records[0].Bytes[:call.LinkSize], records[1]
-	if !bytes.Equal(call.Link(before, "ns", r.Key, r.CallID, r.Time, r.Bytes[call.LinkSize:]), r.Bytes[:call.LinkSize]) {
+	if !bytes.Equal(call.Link(before, "ns", r.Key, r.CallID, r.Time.Time(), r.Bytes[call.LinkSize:]), r.Bytes[:call.LinkSize]) {
 		t.Error("a record is not linked to the one that stayed")
 	}
 }

@@ -174,7 +174,7 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	f.commit(&store.Change{Key: c.Key(), Documents: []store.DocumentChange{set("a", "1"), thread}})
 	trim := func() {
 		t.Helper()
-		if _, err := f.Trim(t.Context(), time.Time{}, time.Time{}, f.Now().Add(-24*time.Hour), 100); err != nil {
+		if _, err := f.Trim(t.Context(), 0, 0, f.Now().Add(-24*time.Hour), 100); err != nil {
 			t.Fatalf("Trim = %v", err)
 		}
 	}
@@ -211,7 +211,7 @@ func testTrimRuns(t *testing.T, f *fixture) {
 		change.Documents = append(change.Documents, d)
 	}
 	f.commit(change)
-	if _, err := f.Trim(t.Context(), time.Time{}, time.Time{}, time.Time{}, 10); err != nil {
+	if _, err := f.Trim(t.Context(), 0, 0, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	var left []string
@@ -251,7 +251,7 @@ func testTrimLastCall(t *testing.T, f *fixture) {
 	}
 	f.clock.move(time.Hour)
 	for _, want := range []int{1, 0} {
-		if _, err := f.Trim(t.Context(), f.Now(), time.Time{}, time.Time{}, 1); err != nil {
+		if _, err := f.Trim(t.Context(), f.Now(), 0, 0, 1); err != nil {
 			t.Fatal(err)
 		}
 		if run, thread := len(f.docs(tool.RunScope, "r")), len(f.docs(tool.ThreadScope, "r")); run != want || thread != want {

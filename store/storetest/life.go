@@ -16,10 +16,10 @@ import (
 )
 
 // commitTrim moves the clock to now and trims everything that ended before.
-func (f *fixture) commitTrim(now time.Time) []string {
+func (f *fixture) commitTrim(now call.Stamp) []string {
 	f.t.Helper()
 	f.clock.move(now.Sub(f.clock.Now()))
-	keys, err := f.Trim(f.t.Context(), now, time.Time{}, time.Time{}, 100)
+	keys, err := f.Trim(f.t.Context(), now, 0, 0, 100)
 	if err != nil {
 		f.t.Fatalf("Trim = %v", err)
 	}
@@ -36,14 +36,14 @@ func testTrim(t *testing.T, f *fixture) {
 		c := f.create(id, func(c *call.Call) { c.Run.ID = "r" })
 		f.step(c, call.Running)
 		if id != "running" {
-			c.Ended = start
+			c.Ended = start.Time()
 			f.step(c, call.Succeeded)
 		}
 	}
 	if keys, err := f.Trim(t.Context(), start, start, start, 100); err != nil || len(keys) != 0 {
 		t.Fatalf("Trim of what ended at the bound = %v, %v, want nothing", keys, err)
 	}
-	keys, err := f.Trim(t.Context(), start.Add(time.Second), time.Time{}, time.Time{}, 1)
+	keys, err := f.Trim(t.Context(), start.Add(time.Second), 0, 0, 1)
 	if err != nil || len(keys) != 1 {
 		t.Fatalf("Trim(1) = %v, %v", keys, err)
 	}
@@ -69,7 +69,7 @@ func testTrim(t *testing.T, f *fixture) {
 	if got := f.all(call.Query{Namespace: "ns"}); !same(got, []string{"running"}) {
 		t.Errorf("Calls after the trim: %v", got)
 	}
-	if _, err := f.Trim(t.Context(), time.Time{}, start.Add(2*time.Hour), time.Time{}, 10); err != nil {
+	if _, err := f.Trim(t.Context(), 0, start.Add(2*time.Hour), 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Call(t.Context(), ns("a")); !errors.Is(err, store.ErrNotFound) {
@@ -103,9 +103,9 @@ func testTrimThreads(t *testing.T, f *fixture) {
 // enough ago. Calls stay when they are too young, unfinished, or in a thread with an open suspension. The test uses small pages and
 // restarts.
 func testTrimPacked(t *testing.T, f *fixture) {
-	packed := func(id, thread string, ended time.Time) {
+	packed := func(id, thread string, ended call.Stamp) {
 		f.create(id, func(c *call.Call) {
-			c.Status, c.Ended, c.Created, c.Run.Thread, c.Class = call.Succeeded, ended, f.clock.Now(), thread, call.Behind
+			c.Status, c.Ended, c.Created, c.Run.Thread, c.Class = call.Succeeded, ended.Time(), f.clock.machine(), thread, call.Behind
 			if strings.HasPrefix(id, "f") {
 				c.Status = call.Failed
 			}
@@ -114,17 +114,17 @@ func testTrimPacked(t *testing.T, f *fixture) {
 	waiting := f.suspended("waiting", start.Add(1000*time.Hour), func(c *call.Call) { c.Run.Thread = "waits" })
 	f.create("new")
 	for i := range 5 {
-		packed(fmt.Sprint("s", i), "quiet", time.Time{})
+		packed(fmt.Sprint("s", i), "quiet", 0)
 		packed(fmt.Sprint("f", i), "", f.clock.Now())
 		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
 		f.clock.move(time.Minute)
 	}
 	packed("late", "", start.Add(100*time.Hour)) // The end in a record is a time of another clock, and does not count.
 	packed("early", "", start.Add(-100*time.Hour))
-	trim := func(before time.Time, limit int) (gone []string) {
+	trim := func(before call.Stamp, limit int) (gone []string) {
 		t.Helper()
 		for {
-			keys, err := f.Trim(t.Context(), before, time.Time{}, time.Time{}, limit)
+			keys, err := f.Trim(t.Context(), before, 0, 0, limit)
 			if err != nil || len(keys) > limit {
 				t.Fatalf("Trim = %v, %v", keys, err)
 			}
@@ -144,7 +144,7 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		t.Errorf("Trim of the first two minutes = %v", got)
 	}
 	f.reopen()
-	packed("next", "waits", time.Time{})
+	packed("next", "waits", 0)
 	f.clock.move(2 * time.Hour)
 	if got := trim(start.Add(2*time.Hour), 3); !same(got, []string{"early", "f2", "f3", "f4", "late", "s2", "s3", "s4"}) {
 		t.Errorf("Trim of the rest = %v", got)

@@ -66,7 +66,7 @@ func (m *moves) create() *call.Call {
 	c := newCall(fmt.Sprint("c", m.made), func(c *call.Call) {
 		c.Namespace, c.Tool, c.Caller.Subject = m.one("ns", "ns", "other"), m.one("a", "b"), m.one("ann", "bob")
 		c.Run.ID, c.Run.Thread, c.Run.ParentCall = m.one("", "r1", "r2"), m.one("", "", "th1", "th2"), m.one("", "", "parent")
-		c.Created = start.Add(time.Duration(m.made) * time.Second)
+		c.Created = start.Add(time.Duration(m.made) * time.Second).Time()
 	})
 	switch m.random.IntN(8) {
 	case 0, 1, 2:
@@ -89,7 +89,7 @@ func (m *moves) enter(c *call.Call, to call.Status) {
 		c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: fmt.Sprint("s", m.asked), Round: len(c.Rounds) + 1, Action: m.one("approval", "input")}})
 	}
 	if c.Status = to; to.Terminal() {
-		c.Ended = m.clock.Now().Add(time.Duration(m.random.IntN(5)-2) * time.Minute)
+		c.Ended = m.clock.Now().Add(time.Duration(m.random.IntN(5)-2) * time.Minute).Time()
 	}
 }
 
@@ -171,10 +171,10 @@ func (m *moves) look() {
 		q.Statuses = append(q.Statuses, call.Status(m.one("NEW", "RUNNING", "SUSPENDED", "RESUMING", "FAILED", "CANCELLED", "FAILED", "CANCELLED", "SUCCEEDED", "STRANGE")))
 	}
 	if m.random.IntN(3) == 0 {
-		q.CreatedAfter = start.Add(time.Duration(m.random.IntN(m.made+1)) * time.Second)
+		q.CreatedAfter = start.Add(time.Duration(m.random.IntN(m.made+1)) * time.Second).Time()
 	}
 	if m.random.IntN(3) == 0 {
-		q.CreatedBefore = start.Add(time.Duration(m.random.IntN(m.made+2)) * time.Second)
+		q.CreatedBefore = start.Add(time.Duration(m.random.IntN(m.made+2)) * time.Second).Time()
 	}
 	model, order := map[string]*call.Call{}, []string{}
 	for _, c := range m.calls {
@@ -232,7 +232,7 @@ func (m *moves) trim() {
 		model[c.Namespace+"/"+c.ID] = c
 	}
 	for limit := 1 + m.random.IntN(9); ; {
-		gone, err := m.Trim(m.t.Context(), before, time.Time{}, time.Time{}, limit)
+		gone, err := m.Trim(m.t.Context(), before, 0, 0, limit)
 		if err != nil {
 			m.t.Fatal(err)
 		}

@@ -74,16 +74,16 @@ func testPolicies(t *testing.T, f *fixture) {
 // policies of unknown runs and threads.
 func testPoliciesEnd(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
-	in := func(key string, scope tool.Scope, id string, expires time.Time) {
+	in := func(key string, scope tool.Scope, id string, expires call.Stamp) {
 		p := policyOf(key, "1")
 		p.Scope, p.ScopeID, p.Expires = scope, id, expires
 		f.putPolicy(p)
 	}
 	for _, id := range []string{"r", "r2"} {
-		in("run "+id, tool.RunScope, id, time.Time{})
+		in("run "+id, tool.RunScope, id, 0)
 	}
-	in("thread t", tool.ThreadScope, "t", time.Time{})
-	in("thread t2", tool.ThreadScope, "t2", time.Time{})
+	in("thread t", tool.ThreadScope, "t", 0)
+	in("thread t2", tool.ThreadScope, "t2", 0)
 	in("short", tool.NamespaceScope, "", start.Add(time.Hour))
 	in("long", tool.NamespaceScope, "", start.Add(10*time.Hour))
 	check := func(want ...string) {
@@ -96,7 +96,7 @@ func testPoliciesEnd(t *testing.T, f *fixture) {
 			t.Errorf("policies %q, want %q", got, want)
 		}
 	}
-	if _, err := f.Trim(t.Context(), start, time.Time{}, time.Time{}, 10); err != nil {
+	if _, err := f.Trim(t.Context(), start, 0, 0, 10); err != nil {
 		t.Fatal(err)
 	}
 	check("long", "run r", "run r2", "short", "thread t", "thread t2") // All of them are too young to be trimmed.

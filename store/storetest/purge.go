@@ -15,7 +15,7 @@ import (
 
 func (f *fixture) purge(id string) {
 	f.t.Helper()
-	by := call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute)}
+	by := call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute).Time()}
 	if err := f.Purge(f.t.Context(), ns(id), by); err != nil {
 		f.t.Fatalf("Purge(%s) = %v", id, err)
 	}
@@ -24,7 +24,7 @@ func (f *fixture) purge(id string) {
 // wantPurged checks a purged call through every kind of read.
 func (f *fixture) wantPurged(was *call.Call) {
 	f.t.Helper()
-	want := was.Purged(call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute)})
+	want := was.Purged(call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute).Time()})
 	want.Revision++
 	got := f.get(was.ID)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -86,7 +86,7 @@ func testPurgePacked(t *testing.T, f *fixture) {
 	var all []*call.Call
 	for i := range 3 {
 		c := newCall(fmt.Sprint("p", i), func(c *call.Call) {
-			c.Status, c.LastSequence, c.Ended = call.Succeeded, 3, start
+			c.Status, c.LastSequence, c.Ended = call.Succeeded, 3, start.Time()
 			c.Result = &tool.Result{Status: tool.StatusSuccess, Message: "secret"}
 		})
 		f.commit(creation(c))

@@ -16,10 +16,10 @@ func same[T comparable](a, b []T) bool { return slices.Equal(a, b) }
 func testQueries(t *testing.T, f *fixture) {
 	a := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread, c.Tool, c.BatchID = "r1", "t1", "read", "b1" })
 	f.create("b", func(c *call.Call) {
-		c.Run.ID, c.Run.Thread, c.Run.ParentCall, c.Created = "r1", "t2", "a", start.Add(time.Minute)
+		c.Run.ID, c.Run.Thread, c.Run.ParentCall, c.Created = "r1", "t2", "a", start.Add(time.Minute).Time()
 	})
 	c := f.create("c", func(c *call.Call) {
-		c.Run.Thread, c.Caller.Subject, c.Created, c.BatchID = "t1", "bob", start.Add(2*time.Minute), "b1"
+		c.Run.Thread, c.Caller.Subject, c.Created, c.BatchID = "t1", "bob", start.Add(2*time.Minute).Time(), "b1"
 	})
 	f.create("d", func(c *call.Call) { c.Namespace, c.Run.ID = "other", "r1" })
 	f.step(a, call.Running)
@@ -52,9 +52,9 @@ func testQueries(t *testing.T, f *fixture) {
 		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Action: "approval", Thread: "t1"}, "c"},
 		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Thread: "t1"}, "c"},
 		{call.Query{Namespace: "ns", Statuses: []call.Status{call.Suspended}, Thread: "t1", Caller: "ann"}, ""},
-		{call.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute)}, "c b"},
-		{call.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute)}, "a"},
-		{call.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute)}, "a"},
+		{call.Query{Namespace: "ns", CreatedAfter: start.Add(time.Minute).Time()}, "c b"},
+		{call.Query{Namespace: "ns", CreatedBefore: start.Add(time.Minute).Time()}, "a"},
+		{call.Query{Namespace: "ns", Run: "r1", CreatedBefore: start.Add(time.Minute).Time()}, "a"},
 	}
 	for _, tt := range tests {
 		for _, oldest := range []bool{false, true} {
@@ -353,7 +353,7 @@ func testEndRun(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		tombstones time.Time
+		tombstones call.Stamp
 		kept       bool
 	}{{f.clock.Now(), true}, {f.clock.Now().Add(time.Second), false}} {
 		if _, err := f.Trim(t.Context(), start, tt.tombstones, start, 10); err != nil {
@@ -412,7 +412,7 @@ func testRecords(t *testing.T, f *fixture) {
 		}
 		r := records[0]
 		got = append(got, fmt.Sprintf("%s %s %s", r.Key, r.CallID, r.Bytes))
-		if !r.Time.Equal(start) {
+		if r.Time != start {
 			t.Errorf("time %v, want %v", r.Time, start)
 		}
 		after = r.Position

@@ -92,7 +92,7 @@ func testRecordScan(t *testing.T, f *fixture) {
 	if got := fmt.Sprint(f.all(q)); got != "[first last]" {
 		t.Errorf("all pages, oldest first: %s", got)
 	}
-	for _, q := range []call.Query{{Tools: []string{"none"}}, {CreatedBefore: start}, {CreatedAfter: start.Add(time.Second)}} {
+	for _, q := range []call.Query{{Tools: []string{"none"}}, {CreatedBefore: start.Time()}, {CreatedAfter: start.Add(time.Second).Time()}} {
 		if q.Namespace = "ns"; len(f.all(q)) > 0 {
 			t.Errorf("Calls(%+v) found a call", q)
 		}
@@ -125,8 +125,8 @@ func RunBounds(t *testing.T, s store.Store) {
 	tests := []call.Query{
 		{Tools: []string{"none"}},
 		{Tools: []string{"none"}, Statuses: []call.Status{call.Failed}},
-		{CreatedAfter: start.Add(time.Hour)},
-		{CreatedBefore: start, Tools: []string{"noop"}},
+		{CreatedAfter: start.Add(time.Hour).Time()},
+		{CreatedBefore: start.Time(), Tools: []string{"noop"}},
 		{Text: "nothing has this"},
 		{Statuses: []call.Status{call.Succeeded, call.Cancelled}, Caller: "ann", Tools: []string{"none"}},
 		{Statuses: []call.Status{call.Failed}, Caller: "bob"},

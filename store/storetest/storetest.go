@@ -34,7 +34,7 @@ func Run(t *testing.T, h Harness) {
 	for _, tt := range slices.Concat(promises(), listPromises(), documentPromises()) {
 		t.Run(tt.name, func(t *testing.T) {
 			clock := newClock()
-			f := &fixture{t: t, h: h, clock: clock, Store: h.Open(t, Options{Now: clock.Now})}
+			f := &fixture{t: t, h: h, clock: clock, Store: h.Open(t, Options{Now: clock.machine})}
 			tt.test(t, f)
 		})
 	}
@@ -123,8 +123,8 @@ type fixture struct {
 	clock *clock
 }
 
-func (f *fixture) reopen() { f.Store = f.h.Reopen(f.t, f.Store, Options{Now: f.clock.Now}) }
-func (f *fixture) crash()  { f.Store = f.h.Crash(f.t, f.Store, Options{Now: f.clock.Now}) }
+func (f *fixture) reopen() { f.Store = f.h.Reopen(f.t, f.Store, Options{Now: f.clock.machine}) }
+func (f *fixture) crash()  { f.Store = f.h.Crash(f.t, f.Store, Options{Now: f.clock.machine}) }
 
 // commit commits a change and fails the test on an error.
 func (f *fixture) commit(c *store.Change) {
@@ -161,7 +161,7 @@ func (f *fixture) step(c *call.Call, to call.Status) {
 func newCall(id string, edit ...func(*call.Call)) *call.Call {
 	c := &call.Call{Namespace: "ns", ID: id, Tool: "noop", Requested: `{"a":1}`, RequestDigest: "digest-" + id,
 		Caller: tool.Principal{Subject: "ann"}, Class: call.Sync, Status: call.New, Executed: call.NotStarted,
-		Created: start, Revision: 1, LastSequence: 1, Epochs: []call.EpochStart{{Epoch: 1, First: 1}}}
+		Created: start.Time(), Revision: 1, LastSequence: 1, Epochs: []call.EpochStart{{Epoch: 1, First: 1}}}
 	for _, e := range edit {
 		e(c)
 	}
@@ -177,14 +177,14 @@ func step(c *call.Call, to call.Status) *store.Change {
 	c.Revision++
 	c.LastSequence++
 	if c.Status = to; to.Terminal() {
-		c.Ended = start
+		c.Ended = start.Time()
 		c.Result = &tool.Result{Status: tool.StatusSuccess, Data: `"done"`}
 	}
 	return &store.Change{Call: c, Events: events(int(c.LastSequence), int(c.LastSequence))}
 }
 
 // suspend returns the step to SUSPENDED with a ticket.
-func suspend(c *call.Call, id, action string, expires time.Time) *store.Change {
+func suspend(c *call.Call, id, action string, expires call.Stamp) *store.Change {
 	c.Rounds = append(c.Rounds, call.Round{Suspension: call.Suspension{ID: id, Round: len(c.Rounds) + 1, Action: action,
 		Origin: "approval", Message: "may it?", ExpiresAt: expires}})
 	return step(c, call.Suspended)
@@ -200,28 +200,30 @@ func progress(c *call.Call, n int) *store.Change {
 func events(first, last int) []call.Event {
 	var events []call.Event
 	for n := first; n <= last; n++ {
-		events = append(events, call.Event{Sequence: int64(n), Time: start, Type: call.EventProgress,
+		events = append(events, call.Event{Sequence: int64(n), Time: start.Time(), Type: call.EventProgress,
 			Progress: &tool.Progress{Message: fmt.Sprint("event ", n)}})
 	}
 	return events
 }
 
-var start = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+var start = call.StampOf(time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))
 
 // A clock replaces the machine's clock in tests. It changes only when a test moves it, forwards or backwards.
 type clock struct {
 	mu sync.Mutex
-	t  time.Time
+	t  call.Stamp
 }
 
 func newClock() *clock { return &clock{t: start} }
 
 // Now returns the current time of the clock.
-func (c *clock) Now() time.Time {
+func (c *clock) Now() call.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.t
 }
+
+func (c *clock) machine() time.Time { return c.Now().Time() }
 
 func (c *clock) move(d time.Duration) {
 	c.mu.Lock()

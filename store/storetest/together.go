@@ -48,7 +48,7 @@ func assorted(random *rand.Rand, n int) *call.Call {
 	return newCall(fmt.Sprintf("call-%03d", n), func(c *call.Call) {
 		c.Namespace, c.Tool, c.Caller.Subject = one("ns", "ns", "ns", "other"), one("a", "b"), one("ann", "bob")
 		c.Run.ID, c.Run.Thread = one("", "r1", "r2", "r11"), one("", "th1", "th2")
-		c.Created = start.Add(time.Duration(n) * 10 * time.Second)
+		c.Created = start.Add(time.Duration(n) * 10 * time.Second).Time()
 		c.Requested = fmt.Sprintf("%q", string(slices.Repeat([]byte("r1 "), random.IntN(2000))))
 		c.Class, c.LastSequence = call.Behind, int64(1+random.IntN(3))
 		switch c.Status = call.Succeeded; random.IntN(12) {
@@ -125,7 +125,7 @@ func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
 	f.t.Helper()
 	f.clock.move(time.Hour)
 	for limit := 1; ; limit = 1 + random.IntN(30) {
-		gone, err := f.Trim(f.t.Context(), start.Add(time.Minute), time.Time{}, time.Time{}, limit)
+		gone, err := f.Trim(f.t.Context(), start.Add(time.Minute), 0, 0, limit)
 		if err != nil || len(gone) > limit {
 			f.t.Fatalf("Trim = %v, %v", gone, err)
 		}
@@ -186,7 +186,7 @@ func (f *fixture) compareTogether(model map[string]*call.Call) {
 		{Namespace: "ns"}, {Namespace: "other"}, {Namespace: "ns", Run: "r1"}, {Namespace: "ns", Thread: "th1"}, {Namespace: "ns", Caller: "bob"},
 		{Namespace: "ns", Tools: []string{"b"}, Run: "r1"}, {Namespace: "ns", Statuses: []call.Status{call.Succeeded}},
 		{Namespace: "ns", Run: "r2", Statuses: []call.Status{call.Succeeded, call.Suspended}}, {Namespace: "ns", Statuses: []call.Status{call.Failed, call.New}},
-		{Namespace: "ns", CreatedAfter: start.Add(10 * time.Minute), CreatedBefore: start.Add(30 * time.Minute)},
+		{Namespace: "ns", CreatedAfter: start.Add(10 * time.Minute).Time(), CreatedBefore: start.Add(30 * time.Minute).Time()},
 		{Namespace: "ns", ParentCall: "parent"}, {Namespace: "ns", Batch: "batch"},
 	} {
 		for _, q.OldestFirst = range []bool{true, false} {

@@ -132,7 +132,7 @@ func suspendedRecord(n int64) *call.Call {
 	c.Rounds = []call.Round{{Suspension: call.Suspension{
 		ID: fmt.Sprintf("s-direct-%020d", n), Round: 1, Origin: "permission", Action: "approval", Message: "Allow bench_ask?",
 		ResumeMode: tool.ReplayToolCall, Approvers: &tool.Approvers{Roles: []string{"approver"}, Count: 1}, Digest: digest,
-		Pending: call.Pending{ID: c.ID, Name: c.Tool, Arguments: arguments}, Created: c.Created, ExpiresAt: c.Created.Add(30 * 24 * time.Hour),
+		Pending: call.Pending{ID: c.ID, Name: c.Tool, Arguments: arguments}, Created: call.StampOf(c.Created), ExpiresAt: call.StampOf(c.Created).Add(30 * 24 * time.Hour),
 	}}}
 	return c
 }

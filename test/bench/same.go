@@ -105,7 +105,7 @@ func (r recorded) at(n int64, st stage, suspension string, created time.Time) *c
 	for i := range c.Rounds {
 		round := &c.Rounds[i]
 		round.Suspension.ID, round.Suspension.Pending.ID = suspension, c.ID
-		round.Suspension.Created, round.Suspension.ExpiresAt = created, created.Add(30*24*time.Hour)
+		round.Suspension.Created, round.Suspension.ExpiresAt = call.StampOf(created), call.StampOf(created).Add(30*24*time.Hour)
 		d := *round.Decision
 		d.ID, d.Time = fmt.Sprintf("direct-decision-%020d", n), time.Now()
 		round.Decision = &d

@@ -117,6 +117,7 @@ func TestSourceRulesAreKept(t *testing.T) {
 		{"sandbox", `package p; import "syscall"; var f = syscall.ForkExec`, ""},
 		{"server", `package p; import "time"; var heard = time.Now().UnixNano()`, "machine's clock"},
 		{"server", `package p; import "time"; func age(now time.Time, last int64) int64 { return now.UnixNano() - last }`, "machine's clock"},
+		{"lifecycle", `package p; import "github.com/toold-dev/toold/call"; func late(at time.Time, s call.Stamp) bool { return s < call.StampOf(at) }`, "makes a stamp"},
 		{"store", `package p; import "time"; func stored(at time.Time) int64 { return at.UnixNano() }`, ""},
 	}
 	for _, tt := range tests {
@@ -220,6 +221,9 @@ func fileViolations(path string, file *ast.File) []string {
 			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
+			if ok && x.Name == "call" && n.Sel.Name == "StampOf" && !slices.Contains(stampers, path) {
+				bad = append(bad, path+" makes a stamp: only the store reads its clock")
+			}
 			if ok && !r.starts && slices.Contains(starts[names[x.Name]], n.Sel.Name) {
 				bad = append(bad, fmt.Sprintf("%s uses %s.%s: processes start in sandbox alone", path, names[x.Name], n.Sel.Name))
 			}
@@ -228,6 +232,10 @@ func fileViolations(path string, file *ast.File) []string {
 	})
 	return bad
 }
+
+// stampers are the packages that may convert a time to a stamp of the store's clock. In lifecycle/policy and daemon/wire it is a date that a
+// person or an issuer has named.
+var stampers = []string{"store", "store/storetest", "lifecycle/policy", "daemon/wire", "test/bench"}
 
 const wallInterval = " has an interval that counts from a number of the machine's clock: keep a time.Time, or nanoseconds after one"
 
