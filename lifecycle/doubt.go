@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,6 +18,9 @@ import (
 
 // reconcileDeadline is the time limit for a tool to report what happened to an attempt.
 const reconcileDeadline = 30 * time.Second
+
+// errNoOutcome is the answer of a tool that returned neither an outcome nor an error.
+var errNoOutcome = errors.New("the tool returned no outcome")
 
 // A doubt is a pipeline run of a call whose newest attempt may or may not have completed.
 type doubt struct{ p *pipeline }
@@ -43,10 +47,10 @@ func (r *recovery) doubt(ctx context.Context, p *pipeline) settlement {
 			if errors.Is(context.Cause(ctx), outcome.Drained) {
 				return settlement{} // If the daemon drains, nothing is stored: the next daemon finds the call unchanged.
 			}
-			return doubt{p}.undecided(context.WithoutCancel(ctx))
+			return doubt{p}.undecided(context.WithoutCancel(ctx), nil)
 		})
 	default:
-		return doubt{p}.undecided(ctx)
+		return doubt{p}.undecided(ctx, nil)
 	}
 	return settlement{} // The call ends later, in the background.
 }
@@ -78,7 +82,7 @@ func (d doubt) settle(ctx context.Context) settlement {
 	case result.IsSuccess() || result.IsError() || result.IsPending() && result.Operation != nil:
 		return p.storeConclusion(ctx, returned{p}.conclusion(ctx, answer{result: result}))
 	default:
-		return d.undecided(ctx)
+		return d.undecided(ctx, cmp.Or(err, errNoOutcome))
 	}
 	return settlement{}
 }
@@ -104,14 +108,14 @@ func (d doubt) asks() bool {
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
-// undecided ends a call in doubt, or suspends it with a question to a person.
-func (d doubt) undecided(ctx context.Context) settlement {
+// undecided ends a call in doubt, or suspends it with a question to a person. said is the answer of the tool, nil if it was not asked.
+func (d doubt) undecided(ctx context.Context, said error) settlement {
 	p := d.p
 	if !d.asks() {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
-	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title, p.same() && d.canReconcile(), p.call(nil).IdempotencyKey()), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
+	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title, said, p.call(nil).IdempotencyKey()), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	s, err := suspension(p, out)
 	if err != nil {
 		return p.finish(ctx, outcome.InDoubt())

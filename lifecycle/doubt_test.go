@@ -211,6 +211,30 @@ func TestOnDoubtAsk(t *testing.T) {
 	}
 }
 
+// TestOnDoubtAskAfterReconcile checks that the person who is asked reads why the tool could not tell.
+func TestOnDoubtAskAfterReconcile(t *testing.T) {
+	long := strings.Repeat("x", 999) + "é" // the bound is in the middle of the last character
+	for said, want := range map[error]string{errors.New("the bank is down"): "the bank is down", errors.New(long): long[:999], nil: "the tool returned no outcome"} {
+		r := &reconciling{probe: &probe{}, d: tool.Descriptor{OnDoubt: tool.OnDoubtAsk}, say: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, said }}
+		inBubble(t, []tool.Tool{r}, func(c *lifecycle.Config) { c.People = people{"approver": {"bob"}} }, func(t *testing.T, w *world) {
+			s := spec("t", `{}`)
+			w.inDoubt(s)
+			synctest.Wait()
+			open := w.get(s.ID).Open()
+			if open == nil {
+				t.Fatal("nobody is asked")
+			}
+			var about struct {
+				Asked  bool   `json:"tool_asked"`
+				Answer string `json:"tool_answer"`
+			}
+			if err := json.Unmarshal(open.Parameters, &about); err != nil || !about.Asked || about.Answer != want {
+				t.Errorf("parameters %s, want the answer %q (%v)", open.Parameters, want, err)
+			}
+		})
+	}
+}
+
 // TestOnDoubtAskAndCrashes crashes the daemon at each step from the question to the end of the call. The question must be asked again, and
 // the tool must never run without an answer.
 func TestOnDoubtAskAndCrashes(t *testing.T) {

@@ -16,7 +16,7 @@ func recoverLost(ctx context.Context, l *activeCall) {
 	switch {
 	case outcome.LostTooOften(c):
 		p.attempt = len(c.Attempts)
-		doubt{p}.undecided(ctx)
+		doubt{p}.undecided(ctx, nil)
 	case mayRunAgain(c, p.def):
 		p.again()
 	default:

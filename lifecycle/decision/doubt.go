@@ -2,6 +2,7 @@ package decision
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/toold-dev/toold/call"
 	"github.com/toold-dev/toold/lifecycle/gating"
@@ -20,10 +21,19 @@ const (
 		`"required":["outcome"],"additionalProperties":false}`
 )
 
-// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. asked reports that the tool was asked about the
-// attempt and could not tell; key is the attempt's idempotency key. The parameters contain both, for the person who looks for the effect.
-func DoubtTicket(title string, asked bool, key string) *tool.Ticket {
-	parameters, _ := json.Marshal(map[string]any{"tool_asked": asked, "idempotency_key": key}) // There is no error with these types.
+// maxAnswer is the largest number of bytes of a tool's answer in a ticket.
+const maxAnswer = 1000
+
+// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. said is why the tool could not tell when
+// it was asked about the attempt; nil if it was not asked. key is the attempt's idempotency key. The parameters contain both, for the person
+// who looks for the effect.
+func DoubtTicket(title string, said error, key string) *tool.Ticket {
+	about := map[string]any{"tool_asked": said != nil, "idempotency_key": key}
+	if said != nil {
+		text := said.Error()
+		about["tool_answer"] = strings.ToValidUTF8(text[:min(len(text), maxAnswer)], "")
+	}
+	parameters, _ := json.Marshal(about) // There is no error with these types.
 	return &tool.Ticket{
 		Parameters:     parameters,
 		Action:         gating.ActionDoubt,

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
 import { Question, Worker } from "toold";
-import { CallStatus } from "toold/v1/call_pb";
 import { start, tokens } from "../daemon.ts";
 
 const rules = `
@@ -21,7 +20,7 @@ const deployment = (replicas: number, extra: string[] = []) => ["gateway:", "  i
 export async function day() {
   const manifests = mkdtempSync(join(tmpdir(), "toold-browser-tools-"));
   after(() => rmSync(manifests, { recursive: true }));
-  writeFileSync(join(manifests, "refund.yaml"), 'id: refund\ndescription: Refunds an order.\nparameters: {properties: {order: {type: string}}, required: [order]}\neffects: {tier: OBSERVE}\non_doubt: ask\nrun: {program: /bin/sh, args: [-c, exec sleep 60, "{order}"]}\n');
+  writeFileSync(join(manifests, "refund.yaml"), 'id: refund\ndescription: Refunds an order.\nparameters: {properties: {order: {type: string}}, required: [order]}\neffects: {tier: OBSERVE}\non_doubt: ask\nrun: {program: /bin/sh, args: [-c, "echo refunding $0; exec sleep 60", "{order}"]}\n');
   const daemon = await start(`command: {directory: "${manifests}"}`, rules), { home, app, tcp, again } = daemon;
   mkdirSync(join(home, "workspace/config"));
   mkdirSync(join(home, "workspace/docs"));
@@ -64,7 +63,7 @@ export async function day() {
   };
   // A refund that is in doubt, because the daemon was killed during it.
   const doubt = await call("refund", { order: "48-2211" }, "shop-77");
-  while ((await app.calls.getCall({ callId: doubt })).call!.status !== CallStatus.RUNNING) await new Promise((resolve) => setTimeout(resolve, 5));
+  while (!(await app.calls.readArtifact({ callId: doubt, name: "stdout" }).catch(() => undefined))?.data.length) await new Promise((resolve) => setTimeout(resolve, 20));
   await again();
   await offers();
   // Calls that have ended.

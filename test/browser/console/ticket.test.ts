@@ -314,6 +314,7 @@ test("a sign-in names its page, and opens only pages of the web", async () => {
 test("a call in doubt: what is known, and three answers", async () => {
   const ticket = await open(doubt);
   await ticket.getByText("The daemon stopped before it recorded an end").waitFor();
+  assert.equal(await ticket.getByLabel("Last output on stdout").textContent(), "refunding 48-2211\n");
   assert.ok(await ticket.getByRole("button", { name: /^Answer/ }).isDisabled());
   // To decline would mean the same as the last answer, so the page offers only that answer.
   await ticket.getByText("Nobody can tell").waitFor();

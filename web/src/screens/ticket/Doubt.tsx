@@ -1,8 +1,11 @@
 /** The ticket of a call in doubt, of which it is not known whether it ran: the known facts, and the three answers. */
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { Executed, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { DecisionAction } from "../../../gen/toold/v1/suspension_pb.ts";
 import { timestampDate, type Timestamp } from "@bufbuild/protobuf/wkt";
+import { calls } from "../../api/clients.ts";
+import { hasReason } from "../../api/errors.ts";
 import { Icon, type IconName } from "../../parts/Icon.tsx";
 import { Copy, Note } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
@@ -31,6 +34,7 @@ function Step({ t, icon, tone = "", children }: { t?: Timestamp; icon: IconName;
 
 export function Known({ call }: { call: Call }) {
   const s = call.suspension!, about = tryParse(s.parameters), last = call.attempts.at(-1);
+  const said = isObject(about) && typeof about.tool_answer === "string" ? about.tool_answer : "";
   const asked = isObject(about) ? about.tool_asked === true : false, key = isObject(about) && typeof about.idempotency_key === "string" ? about.idempotency_key : "";
   return (
     <>
@@ -40,9 +44,10 @@ export function Known({ call }: { call: Call }) {
           {call.decisions.filter((d) => d.action === DecisionAction.RESUME).map((d) => <Step key={d.decisionId} t={d.time} icon="ok" tone="ok">Approved by <Text most={128}>{d.decidedBy?.subject ?? ""}</Text></Step>)}
           {last && <Step t={last.startedAt} icon="run">Attempt {last.attempt} started; the intent is on disk</Step>}
           <li className="break"><span className="off" /><Icon name="x" small /><span className="txt">The daemon stopped before it recorded an end{last && ` (epoch ${last.epoch})`}. It is not known whether the tool had finished.</span></li>
-          <Step t={s.createdAt} icon="doubt" tone="doubt">{asked ? "Asked the tool: it cannot tell" : "The tool cannot be asked what became of it"}</Step>
+          <Step t={s.createdAt} icon="doubt" tone="doubt">{asked ? <>Asked the tool: it cannot tell{said && <span className="d"> <Text most={300}>{said}</Text></span>}</> : "The tool was not asked what became of it"}</Step>
         </ol>
       </section>
+      <LastOutput call={call} />
       <Note icon="out">
         <div className="rowx">
           <span className="grow">Where to look: at what the arguments name, and at the <Link href={`/calls/${encodeURIComponent(call.callId)}`}>output of the call</Link>. {key && <>Idempotency key <code>{key.slice(0, 16)}…</code></>} {call.executed === Executed.UNKNOWN && "Executed: unknown."}</span>
@@ -51,6 +56,36 @@ export function Known({ call }: { call: Call }) {
       </Note>
     </>
   );
+}
+
+/** Lines of each stream, and characters of them that are shown. */
+const lastLines = 20, lastCharacters = 4000;
+
+/** The last that the attempt wrote: it may say how far it got. */
+function LastOutput({ call }: { call: Call }) {
+  const { data: streams = [] } = useQuery({
+    queryKey: ["last output", call.callId, call.attempts.length],
+    queryFn: async () => {
+      const all = await Promise.all(["stdout", "stderr", "pty"].map(async (name) => ({ name, text: await lastOf(call.callId, name) })));
+      return all.filter((s) => s.text);
+    },
+  });
+  return streams.map(({ name, text }) => (
+    <section key={name} className="sec">
+      <header><h2>Last output</h2><span className="t3">{name}</span></header>
+      <div className="code"><pre tabIndex={0} aria-label={`Last output on ${name}`}>{text.length > lastCharacters && "… "}<Text most={lastCharacters}>{text.slice(-lastCharacters)}</Text></pre></div>
+    </section>
+  ));
+}
+
+async function lastOf(callId: string, name: string): Promise<string> {
+  try {
+    const { data } = await calls.readArtifact({ callId, name, lines: { first: BigInt(-lastLines), count: BigInt(lastLines) }, limit: BigInt(512 << 10) });
+    return new TextDecoder().decode(data);
+  } catch (e) {
+    if (hasReason(e, "ARTIFACT_NOT_FOUND")) return "";
+    throw e;
+  }
 }
 
 export function DoubtForm({ answer, set, schema, errors }: { answer: DoubtAnswer; set: (a: DoubtAnswer) => void; schema: Json | undefined; errors: ReadonlyMap<string, string> }) {
