@@ -43,7 +43,7 @@ func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan run
 	return end
 }
 
-// The test checks that a run can be cancelled quickly while the helper does not answer, both when the helper is creating it and when it
+// The test checks that a run can be cancelled quickly while the helper does not answer: while the helper creates the run, and while the run
 // waits for its turn (P5). Its command does not start later.
 func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	dir := t.TempDir()

@@ -102,7 +102,7 @@ func TestCheck(t *testing.T) {
 
 func nan() float64 { zero := 0.0; return zero / zero }
 
-// TestValues checks that Parse accepts the texts that Text returns, and that the error of Parse contains the text that it cannot parse.
+// TestValues checks that Parse accepts the texts that Text returns. For an invalid text, the error of Parse must contain that text.
 func TestValues(t *testing.T) {
 	for text, v := range map[string]any{
 		"7d": new(time.Duration), "1m30s": new(time.Duration), "never": new(time.Duration), "0s": new(time.Duration), "1h": new(time.Duration),

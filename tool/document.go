@@ -16,8 +16,8 @@ const (
 	NamespaceScope Scope = "NAMESPACE"
 )
 
-// ID returns the run, the thread or "", whichever identifies the scope for a call of this run and thread. ok is false when the call has no
-// such scope, because it has no run or no thread.
+// ID returns the identifier of the scope for a call: the run, the thread, or "" for a namespace. ok is false when the call has no run or no
+// thread, and therefore no such scope.
 func (s Scope) ID(run, thread string) (id string, ok bool) {
 	switch s {
 	case RunScope:

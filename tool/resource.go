@@ -10,7 +10,7 @@ import (
 )
 
 // A Resource is something that a call uses: a file, a calendar, an account. Two calls of a thread that are not concurrency-safe may run at
-// the same time when both name their resources and no resource of one overlaps a resource of the other.
+// the same time if both name their resources and none of these resources overlap.
 //
 // Two resources overlap when they have the same kind, at least one of them is not shared, and one id contains the other. Ids are compared
 // byte by byte. An id contains itself and every id that continues it after a slash: "src" contains "src/main.go". The empty id contains

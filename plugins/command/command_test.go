@@ -176,8 +176,8 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestAnswered checks that an approval is enough for an `ask`, and that a program that suspends with a ticket decides itself which answers
-// are enough.
+// TestAnswered checks that one approval is enough for an `ask`. A program that suspends with a ticket itself decides which answers are
+// enough.
 func TestAnswered(t *testing.T) {
 	in := input(t, `{}`).WithAnswer(&tool.Decision{ID: "d1", Action: tool.Resume})
 	for script, want := range map[string]hook.VerdictKind{

@@ -112,8 +112,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// The test checks that a letter is sent until the receiver accepts it, always with the same IDs and bytes, and that the letters of one call
-// are sent one after another.
+// The test checks that a letter is sent until the receiver accepts it, always with the same IDs and bytes. The letters of one call are sent
+// one after another.
 func TestAReceiverThatFails(t *testing.T) {
 	var down atomic.Int64
 	r := receive(t, func(w http.ResponseWriter, req *http.Request, n int, l got) {
@@ -192,7 +192,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The test checks that a daemon that ends waits for the answers to letters that it has sent, so that those letters are not sent again. A
+// When a daemon ends, it waits for the answers to letters that it has sent. The next daemon then does not send these letters again. A
 // receiver that does not answer delays the end only briefly.
 func TestEndHearsAnswers(t *testing.T) {
 	arrived, answers := make(chan struct{}, 1), make(chan struct{})

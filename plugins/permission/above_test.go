@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The test checks that the restrictions of the mode in which a subagent was started apply to the subagent's calls, and that the permissions
-// of that mode do not. A forged or very long list of parents causes no failure.
+// A subagent was started in a mode. The test checks that the restrictions of this mode apply to the subagent's calls, and that its
+// permissions do not. A forged or very long list of parents causes no failure.
 func TestModesAbove(t *testing.T) {
 	const file = `
 rules:

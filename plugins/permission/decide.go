@@ -42,8 +42,12 @@ func (r *Rules) decide(c *candidates, s *subject, ls *layers) decision {
 	return d
 }
 
-// decideIn decides with the layers of the call itself. The first of these that exists decides: a block in any layer, a deny in any layer, a
-// matching rule of the nearest layer that has one, the default of the nearest layer that has one.
+// decideIn decides with the layers of the call itself. It uses the first of these that exists:
+//
+//   - a block in any layer
+//   - a deny in any layer
+//   - a matching rule, from the nearest layer that has one
+//   - a default, from the nearest layer that has one
 func (r *Rules) decideIn(c *candidates, s *subject, ls *layers) decision {
 	if found, in := r.refusal(c, s, ls); found != nil {
 		return r.by(found, in, s)

@@ -14,8 +14,8 @@ type fields struct {
 	// primary is the main argument of a call: the argument that the annotation primary_argument names, otherwise the first required text
 	// argument, otherwise the first text argument.
 	primary string
-	// path is the only argument whose name says that it is a path, url the only one whose name says that it is a URL. Each is "" when there
-	// is none, or more than one.
+	// path is the argument whose name says that it is a path, and url the one whose name says that it is a URL. Each is "" when there is
+	// none, or more than one.
 	path, url string
 }
 

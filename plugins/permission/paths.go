@@ -6,8 +6,8 @@ import (
 )
 
 // Paths finds the file in a namespace's workspace to which a text in arguments refers. root is the workspace. clean is the cleaned path of
-// the file relative to root. actual is this path after all symbolic links were followed, or "" when they lead out of the workspace. ok is
-// false when the text refers to no file in the workspace.
+// the file relative to root. actual is clean with all symbolic links followed, or "" when they lead out of the workspace. ok is false when
+// the text refers to no file in the workspace.
 type Paths func(namespace, text string) (clean, actual, root string, ok bool)
 
 // maxPath is the maximum length in bytes of a text that is treated as a path. It is the kernel's limit.

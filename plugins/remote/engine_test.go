@@ -88,8 +88,8 @@ func echo(id string) tool.Tool {
 	})
 }
 
-// TestT94HangingGate starts ten thousand calls whose gate does not answer before its deadline. It checks that all of them are refused, that
-// the number of goroutines and the heap stay limited, whatever the size of the arguments, and that calls of another tool are not delayed.
+// TestT94HangingGate starts ten thousand calls whose gate does not answer before its deadline. All of them must be refused. The number of
+// goroutines and the heap must stay limited, whatever the size of the arguments. Calls of another tool must not be delayed.
 func TestT94HangingGate(t *testing.T) {
 	address := serve(t, &service{gate: func(ctx context.Context, _ *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		<-ctx.Done()

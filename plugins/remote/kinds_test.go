@@ -179,7 +179,7 @@ func finished(message string) call.Event {
 	return call.Event{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: tool.Text(message)}}
 }
 
-// TestT112RemoteFilter checks that text that a service retains is released before the call ends or asks a question, and that events without
+// TestT112RemoteFilter checks that a service releases the text that it retains before the call ends or asks a question. Events without
 // output are not sent to the service.
 func TestT112RemoteFilter(t *testing.T) {
 	h := newHook(t, serve(t, &service{filter: redacting}))
@@ -266,7 +266,7 @@ func TestT94HostileFilters(t *testing.T) {
 	}
 }
 
-// The test checks that a service that accepts no further stream is given up at the deadline, like one that does not answer.
+// The test checks a service that accepts no further stream. The daemon gives it up at the deadline, like a service that does not answer.
 func TestT94FilterThatOpensNoStream(t *testing.T) {
 	t.Parallel()
 	echo := func(s grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]) error {

@@ -208,8 +208,8 @@ func (c cancelling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, 
 	return c.Exec.Run(ctx, spec)
 }
 
-// The test checks that a result that is complete before the kill remains valid, and that a result that the program prints because of the
-// kill is ignored.
+// The test checks that a result remains valid when it is complete before the kill. A result that the program prints because of the kill is
+// ignored.
 func TestCancelComesLate(t *testing.T) {
 	t.Parallel()
 	why := errors.New("enough")

@@ -134,7 +134,7 @@ func TestT77Asks(t *testing.T) {
 	}
 }
 
-// The test checks that toold tolerates servers that print lines that are not messages, and servers that never answer.
+// The test checks that toold tolerates two kinds of servers: those that print lines that are not messages, and those that never answer.
 func TestOddServers(t *testing.T) {
 	mute := connect(t, newMemory(), func(c *mcp.Config) { c.Connect = 300e6 }, own(t, "mute", "mute"))
 	contains(t, connect(t, newMemory(), nil, own(t, "banner", "banner")).ready().text("banner__long", `{}`), "fine")

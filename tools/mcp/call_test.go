@@ -118,8 +118,8 @@ func TestLateLinesCountOnce(t *testing.T) {
 	}
 }
 
-// TestCancel checks that cancelling a call also cancels the request at the server, and that reports that the server sends meanwhile still
-// reach the call.
+// TestCancel checks that cancelling a call also cancels the request at the server. Reports that the server sends meanwhile still reach the
+// call.
 func TestCancel(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {

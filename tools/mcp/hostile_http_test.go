@@ -47,8 +47,8 @@ func (r *restarted) end() {
 	r.s.Close()
 }
 
-// The test checks, in every era, that a stopped HTTP server becomes DOWN, that calls wait for it, and that its changed tools are listed
-// after its restart.
+// The test stops an HTTP server and starts it again, in every era. While it is stopped, its state is DOWN and calls wait for it. After the
+// restart, its changed tools are listed.
 func TestHTTPReconnect(t *testing.T) {
 	for _, quiet := range []bool{false, true} { // A quiet server sends no stream of messages, so the end of a stream cannot show that it has stopped.
 		for _, era := range eras {

@@ -187,7 +187,7 @@ func (s *signin) current() *record {
 }
 
 // token returns the access token for a request, or "" when there is none. silent is set when the token has expired and the authorization
-// server did not answer the request for a new one.
+// server did not answer the renewal.
 func (s *signin) token(ctx context.Context) (token string, silent error) {
 	t := s.current().Token
 	if t == nil {

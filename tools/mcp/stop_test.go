@@ -48,8 +48,8 @@ func withChild(t *testing.T, change func(*mcp.Entry)) mcp.Entry {
 	return e
 }
 
-// The test checks that a server that does not stop a cancelled call is restarted, that all its processes are killed, and that the call
-// counts as stopped.
+// A server does not stop a cancelled call. The test checks that this server is restarted, that all its processes are killed, and that the
+// call counts as stopped.
 func TestUnstoppedServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]func(*mcp.Entry){

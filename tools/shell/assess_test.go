@@ -145,7 +145,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// The test checks that a command that exceeds the limits of the parser gets the strictest effects, and that its assessment takes little
+// The test uses commands that exceed the limits of the parser. They must get the strictest effects, and their assessment must take little
 // time.
 func TestHostileText(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}})

@@ -138,8 +138,8 @@ func harmlessConfig(w word) bool {
 }
 
 // gitLosses contains the subcommands that may destroy data permanently or run other programs. With always set, a subcommand always does so.
-// Otherwise it does so with one of the listed words, with one of the letters as a short option, or with a word that begins with one of the
-// prefixes in long.
+// Otherwise it does so with one of these arguments: one of the listed words, a short option with one of the letters, or a word that begins
+// with one of the prefixes in long.
 var gitLosses = map[string]struct {
 	always               bool
 	words, letters, long string

@@ -34,8 +34,9 @@ var networking = set("curl wget http https xh aria2c axel ssh scp sftp ftp lftp 
 var writers = set("cp mv ln install touch mkdir mkfifo mknod chmod chown chgrp setfacl patch tar unzip gunzip gzip bzip2 xz zstd zip split csplit " +
 	"rename mktemp cpio ed ex vi vim nano sponge")
 
-// versioned are commands that only print their version when --version is their sole argument. Some commands are missing because they do
-// more: yarn, pnpm, rustc, cargo and go start or download the version that a file of the project names, and terraform contacts a server.
+// versioned are commands that only print their version when --version is their sole argument. Some commands are not in the list, because
+// they do more. yarn, pnpm, rustc, cargo and go start or download the version that a file of the project names. terraform contacts a
+// server.
 var versioned = set("bash sh git make cmake ninja gcc g++ cc clang clang++ ld node npm npx bun deno python python2 python3 pip pip3 uv " +
 	"java javac ruby gem perl php lua docker kubectl helm curl wget jq sqlite3 psql mysql redis-cli openssl ssh tar gzip zip")
 

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tools/shell"
 )
 
-// The test checks that a command of the list of readers does not count as read-only when an option, an operand or a terminal lets it write,
-// run something or reach another machine.
+// Some commands of the list of readers can do more than read, because of an option, an operand or a terminal: they write, run a program or
+// reach another machine. The test checks that they then do not count as read-only.
 func TestT123ReadersThatWrite(t *testing.T) {
 	x := bash(t, shell.Config{Exec: script{}, Dir: "/srv/ws"})
 	for _, command := range []string{

@@ -188,8 +188,8 @@ func (a *analysis) command(words []word) {
 // maxOther is the maximum number of other spellings. Spellings with wrappers or without directories do not count.
 const maxOther = 8
 
-// otherSpellings returns other readings of a command, for rules that deny or ask: the command without the options before its subcommand,
-// and the commands in its words that an unknown program may run.
+// otherSpellings returns other readings of a command, for rules that deny or ask. These are the command without the options before its
+// subcommand, and commands that an unknown program may run from its arguments.
 func (a *analysis) otherSpellings(words []word, e effect) (also []string, _ effect) {
 	name, _ := program(words[0])
 	if _, reads := readers[name]; !reads || name == "git" {

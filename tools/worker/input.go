@@ -24,7 +24,7 @@ type feed struct {
 	closed bool          // The tool reads no more input.
 }
 
-// errElsewhere means that a worker requested input at a position that is not available: the worker has already confirmed that input, or has
+// errElsewhere means that a worker requested input at a position that is not available. The worker has already confirmed that input, or has
 // not yet received the input before it.
 var errElsewhere = errors.New("the input does not continue at this position")
 

@@ -94,8 +94,8 @@ func TestInput(t *testing.T) {
 	})
 }
 
-// TestInputOverReconnect checks that a piece that was being sent when the connection broke is sent again, and that input that is typed
-// while no connection exists arrives later.
+// The connection breaks while a piece is sent. TestInputOverReconnect checks that the piece is sent again, and that input that is typed
+// without a connection arrives later.
 func TestInputOverReconnect(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))

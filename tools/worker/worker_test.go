@@ -400,8 +400,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestKnown checks that the next daemon knows an offered tool, that tool lists omit it while no worker serves it, and that it is deleted
-// when it was not offered for a long time.
+// TestKnown checks that the next daemon knows an offered tool. Tool lists omit the tool while no worker serves it. A tool that was not
+// offered for a long time is deleted.
 func TestKnown(t *testing.T) {
 	m := &memory{known: map[string]worker.Known{}}
 	reconciles := offer("a")
