@@ -2,7 +2,7 @@
 import type { Suspension } from "../../../gen/toold/v1/suspension_pb.ts";
 import { Icon } from "../../parts/Icon.tsx";
 import { oneLine, Text } from "../../parts/Text.tsx";
-import { Exact } from "./Exact.tsx";
+import { Exact } from "../../parts/Exact.tsx";
 import { isObject, tryParse, type Json } from "./json.ts";
 
 const text = (v: Json | undefined) => (typeof v === "string" ? v : "");

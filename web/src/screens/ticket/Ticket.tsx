@@ -21,7 +21,7 @@ import { Bar, type Kept, type Words } from "./Bar.tsx";
 import { DoubtForm, Known, type DoubtAnswer } from "./Doubt.tsx";
 import { Agree, Edit, useJudged } from "./Edit.tsx";
 import { violations } from "./errors.ts";
-import { Exact } from "./Exact.tsx";
+import { Exact } from "../../parts/Exact.tsx";
 import { Asked, Facts, Head, OnRecord, Reach, Votes } from "./facts.tsx";
 import { Form } from "./Form.tsx";
 import { Instead, type InsteadAnswer } from "./Instead.tsx";

@@ -3,12 +3,12 @@ import { useMemo, useState, type ReactNode } from "react";
 import { Kind, Safety, type CommandPart } from "../../../gen/toold/v1/assessment_pb.ts";
 import type { Call } from "../../../gen/toold/v1/call_pb.ts";
 import { ContentType, type Content } from "../../../gen/toold/v1/content_pb.ts";
+import { UnifiedDiff } from "../../parts/Diff.tsx";
 import { effectOf, Marks, offline } from "../../parts/effects.tsx";
 import { Icon } from "../../parts/Icon.tsx";
 import { Copy, Note } from "../../parts/small.tsx";
 import { Text, countUnseen, oneLine } from "../../parts/Text.tsx";
-import { Diff } from "./Diff.tsx";
-import { bytes, Exact, exactly } from "./Exact.tsx";
+import { bytes, Exact, exactly } from "../../parts/Exact.tsx";
 import { isObject, Num, tryParse, type Json } from "./json.ts";
 
 /** The parts of the ticket that show what runs, in the order in which a person needs them to decide. */
@@ -105,7 +105,7 @@ function underlined(text: string, parts: CommandPart[]): ReactNode[] {
 }
 
 function Preview({ content: c }: { content: Content }) {
-  if (c.type === ContentType.DIFF) return <section className="sec"><Diff text={c.text} name={c.name} /></section>;
+  if (c.type === ContentType.DIFF) return <section className="sec"><UnifiedDiff text={c.text} name={c.name} /></section>;
   if (c.type === ContentType.TEXT)
     return (
       <section className="sec">

@@ -13,7 +13,7 @@ import { Copy, Tag } from "../../parts/small.tsx";
 import { Text } from "../../parts/Text.tsx";
 import { clock, Time, useNow } from "../../parts/Time.tsx";
 import { kinds } from "../inbox/model.ts";
-import { Exact } from "./Exact.tsx";
+import { Exact } from "../../parts/Exact.tsx";
 import { isObject, tryParse } from "./json.ts";
 
 export function Head({ call, title, settled }: { call: Call; title: string; settled: boolean }) {

@@ -1,6 +1,6 @@
 /** Shows a text that will run, in full. Characters that could hide text become visible. */
 import type { ReactNode } from "react";
-import { Chip, oneLine } from "../../parts/Text.tsx";
+import { Chip, oneLine } from "./Text.tsx";
 
 /** From this number of repetitions on, one chip stands for a repeated character. Otherwise the repetitions would push the other text out of view. */
 const run = 40;
