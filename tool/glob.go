@@ -37,8 +37,8 @@ func (a *Agent) Offers(d *Descriptor) bool {
 	return (len(a.Allow) == 0 || searches || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)
 }
 
-// Excludes reports whether Exclude matches the id or an alias of a tool, or the id that its source gave it. A malformed pattern excludes every tool, because toold cannot know
-// which tools the pattern was meant to exclude.
+// Excludes reports whether Exclude matches an id of a tool: its id, an alias, or the id that its source gave it. A malformed pattern
+// excludes every tool, because toold cannot know which tools the pattern was meant to exclude.
 func (a *Agent) Excludes(d *Descriptor) bool {
 	for _, p := range a.Exclude {
 		if Glob(p, d.ID) || Glob(p, d.OwnID()) || slices.ContainsFunc(d.Aliases, func(alias string) bool { return Glob(p, alias) }) || !ValidGlob(p) {

@@ -34,8 +34,8 @@ type Config struct {
 	SingleUser bool
 	// Remembered returns remembered answers. Nil means that no answers are remembered, and that tickets do not offer it.
 	Remembered Remembered
-	// Commands contains, by the id of a built-in tool ([tool.Descriptor.OwnID]), functions that split the command of a call into simple commands. Rules and remembered answers are then
-	// applied to each simple command. Calls of other tools are not split.
+	// Commands maps the id of a built-in tool ([tool.Descriptor.OwnID]) to a function that splits the command of a call into simple
+	// commands. Rules and remembered answers are then applied to each simple command. Calls of other tools are not split.
 	Commands map[string]Splitter
 	// Paths finds the workspace files to which paths in arguments refer. Nil means that rules see only the text of a path, as sent and
 	// cleaned.

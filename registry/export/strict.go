@@ -59,7 +59,7 @@ func (s *strict) schema(o *object, at string, depth int) error {
 		s.describe(o, at, "pattern") // OpenAI refuses some patterns, mostly those with lookarounds, which begin with "(?".
 	}
 	s.drop(o, at, strictKeywords...)
-	if !isType(o, "object") { // These keywords do not constrain other values, but in strict mode they would require a closed object.
+	if !isType(o, "object") { // These members do not constrain other values, but in strict mode they would require a closed object.
 		for _, name := range []string{"properties", "required", "additionalProperties"} {
 			o.take(name)
 		}

@@ -199,7 +199,7 @@ func (m *Model) step(p protocol, n int) *Step {
 	return &s
 }
 
-// follows checks that response n of the history is the recorded one, and that the answers to it are those in the next step.
+// follows checks that response n of the history is the recorded one, and that the answers to it contain the texts of the next step.
 func (m *Model) follows(p protocol, n int, got *reply) error {
 	want := m.step(p, n)
 	if got.text != want.Text || len(got.calls) != len(want.Calls) {

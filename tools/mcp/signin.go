@@ -212,9 +212,9 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew replaces the access token used, which has expired or which the server no longer accepts. It reports whether there is a new token. Concurrent callers
-// wait for the same renewal. The renewal continues when its callers are cancelled, because its response may contain the only valid refresh
-// token.
+// renew replaces the access token used, which has expired or which the server no longer accepts. It reports whether there is a new token.
+// Concurrent callers wait for the same renewal. The renewal continues when its callers are cancelled, because its response may contain the
+// only valid refresh token.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():

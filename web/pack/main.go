@@ -1,5 +1,5 @@
-// Command pack writes the files of dist to an archive, console.zip or the one that -o names. With -check it compares them with the archive instead: the
-// files must be the same, while the compressed bytes may differ between versions of Go.
+// Command pack writes the files of dist to an archive: console.zip, or the one that -o names. With -check it compares the archive with dist
+// instead. The files must be the same; the compressed bytes may differ between versions of Go.
 package main
 
 import (
