@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,7 +35,14 @@ type testArgs struct {
 // testWorker returns a worker whose tools write a line to a file for each attempt. Such a tool returns when another file exists, whose name
 // has the suffix .go.
 func testWorker(address, token string) *worker.Worker {
-	w := worker.New(worker.Config{Address: address, Token: token, Pool: "tests", MaxCalls: 4, Log: func(s string) { fmt.Fprintln(os.Stderr, s) }})
+	cfg := worker.Config{Address: address, Token: token, Pool: "tests", MaxCalls: 4, Log: func(s string) { fmt.Fprintln(os.Stderr, s) }}
+	if file, ok := strings.CutPrefix(token, "@"); ok {
+		cfg.TokenSource = func(context.Context) (string, error) {
+			text, err := os.ReadFile(file)
+			return string(text), err
+		}
+	}
+	w := worker.New(cfg)
 	held := func(ctx context.Context, c *worker.Call, in testArgs) (string, error) {
 		f, err := os.OpenFile(in.File, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
@@ -327,6 +335,43 @@ type played struct {
 	Arguments, Data, Answer                                      json.RawMessage
 	Progress                                                     []string `json:",omitempty"` // status, fraction, amounts and message of each report
 	Input                                                        []string `json:",omitempty"` // input that is sent while the call runs, followed by the end of input
+}
+
+// TestWorkerTokenIsReplaced replaces the token of a worker, which the worker reads from a file. It connects again with the next one: not at once,
+// because the file is first absent and then has the old token.
+func TestWorkerTokenIsReplaced(t *testing.T) {
+	inEach(t, func(t *testing.T, l language) {
+		s := newSite(t, "")
+		config, file := s.rules+".config", s.rules+".token"
+		write := func(token string) {
+			text := fmt.Sprintf("auth: {tokens: [{name: pool, roles: [worker], hash: 'sha256:%x'}]}\n", sha256.Sum256([]byte(token)))
+			must(t, os.WriteFile(config, []byte(text), 0o600))
+		}
+		const first, second = "the-first-token-0123456789", "the-second-token-0123456789"
+		write(first)
+		must(t, os.WriteFile(file, []byte(first+"\n"), 0o600))
+		p := s.start("--config", config, "--workers-lease", "2s")
+		p.worker(l, p.ready.TCP, "@"+file)
+		greet := func() {
+			t.Helper()
+			r, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "greet", Arguments: `{"name":"Ada"}`}})
+			must(t, err)
+			if r.GetCall().GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {
+				t.Fatalf("the call of greet is %v\n%s", r.GetCall(), p.log)
+			}
+		}
+		greet() // so the worker knows that it is admitted
+		must(t, os.Remove(file))
+		write(second)
+		_, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
+		must(t, err)
+		p.logs(t, "connection lost: ")
+		p.logs(t, "o such file")
+		must(t, os.WriteFile(file, []byte(first+"\n"), 0o600))
+		p.logs(t, "does not know the token")
+		must(t, os.WriteFile(file, []byte(second+"\n"), 0o600))
+		greet()
+	})
 }
 
 // The workers of all languages give the same results for the same transcript.

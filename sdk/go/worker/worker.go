@@ -29,10 +29,13 @@ import (
 
 // Config holds the settings of a worker.
 type Config struct {
-	Address string                           // host:port or unix:/path; required
-	Token   string                           // empty means none; a Unix socket of the same user's daemon needs none
-	TLS     credentials.TransportCredentials // nil means no TLS; then a token is sent only to this machine
-	Pool    string                           // the pool to which the tools belong; required
+	Address string // host:port or unix:/path; required
+	Token   string // empty means none; a Unix socket of the same user's daemon needs none
+	// TokenSource returns the token of each connection, in place of Token, for tokens that expire or are rotated. A worker that the daemon has
+	// admitted once connects again when its token ends, until the source returns a valid one.
+	TokenSource func(context.Context) (string, error)
+	TLS         credentials.TransportCredentials // nil means no TLS; then a token is sent only to this machine
+	Pool        string                           // the pool to which the tools belong; required
 
 	Name     string            // name of this worker for people; empty means host and process id
 	Version  string            // for people
@@ -100,7 +103,7 @@ func New(cfg Config) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	secure := w.cfg.TLS
 	if secure == nil {
-		if err := address.CheckToken(w.cfg.Address); err != nil && w.cfg.Token != "" {
+		if err := address.CheckToken(w.cfg.Address); err != nil && (w.cfg.Token != "" || w.cfg.TokenSource != nil) {
 			return err
 		}
 		secure = insecure.NewCredentials()
@@ -121,7 +124,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case final(err):
+		case w.final(err):
 			return err
 		case ctx.Err() != nil && w.idle():
 			return nil
@@ -143,12 +146,14 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 // final reports whether the error would recur on every new connection.
-func final(err error) bool {
+func (w *Worker) final(err error) bool {
 	if errors.Is(err, toold.ReasonVersionMismatch) {
 		return true
 	}
 	switch status.Code(err) {
-	case codes.InvalidArgument, codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented:
+	case codes.Unauthenticated:
+		return w.cfg.TokenSource == nil || w.last == ""
+	case codes.InvalidArgument, codes.PermissionDenied, codes.Unimplemented:
 		return true
 	}
 	return false
@@ -183,8 +188,15 @@ func (w *Worker) register() *tooldv1.ConnectRequest {
 
 // connect serves over one connection. It returns nil when the worker has drained.
 func (w *Worker) connect(ctx context.Context, conn *grpc.ClientConn) error {
-	if w.cfg.Token != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(w.cfg.Token))
+	token := w.cfg.Token
+	if w.cfg.TokenSource != nil {
+		var err error
+		if token, err = w.cfg.TokenSource(ctx); err != nil {
+			return fmt.Errorf("no token: %w", err)
+		}
+	}
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(token))
 	}
 	if w.last == "" { // the first connection
 		if err := toold.CheckVersion(ctx, conn); err != nil {

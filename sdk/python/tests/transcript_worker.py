@@ -6,7 +6,15 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
 from toold import Continue, Fail, NoOperation, Question, Worker
 
-worker = Worker("tests", address=sys.argv[1], token=os.environ.get("TOOLD_TEST_TOKEN", ""), max_calls=4)
+token = os.environ.get("TOOLD_TEST_TOKEN", "")  # or @ and the path of a file
+
+
+def read() -> str:
+    with open(token[1:]) as f:
+        return f.read()
+
+
+worker = Worker("tests", address=sys.argv[1], token=read if token.startswith("@") else token, max_calls=4)
 
 
 def held(call, file: str = ""):

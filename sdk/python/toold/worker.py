@@ -31,7 +31,7 @@ import grpc
 
 from . import schema
 from ._rpc import Blocking, check_version, run as run_now
-from .channel import connect, metadata
+from .channel import Token, connect, metadata
 from .errors import TooldError
 from .v1 import admin_service_pb2_grpc as admin
 from .v1 import assessment_pb2 as assessment
@@ -240,12 +240,18 @@ def description_of(value):
     return assessment.Description(title=readable(value)) if isinstance(value, str) else assessment.Description(**value)
 
 
+class NoToken(Exception):
+    """The function that returns tokens failed."""
+
+
 class Worker:
     """Serves tools. Add all tools before run()."""
 
-    def __init__(self, pool: str, *, address: str = "127.0.0.1:7130", token: str = "", credentials: grpc.ChannelCredentials | None = None,
+    def __init__(self, pool: str, *, address: str = "127.0.0.1:7130", token: Token = "", credentials: grpc.ChannelCredentials | None = None,
                  name: str = "", version: str = "", labels: Mapping[str, str] | None = None, max_calls: int = 16, drain_time: float = 30.0,
                  log: Callable[[str], Any] = lambda text: print(text, file=sys.stderr)) -> None:
+        """`token` may be a function that returns the token of each connection, for tokens that expire or are rotated. A worker that the daemon has
+        admitted once connects again when its token ends, until the function returns a valid one."""
         self.pool, self.address, self.token, self.credentials = pool, address, token, credentials
         self.name = name or f"{socket.gethostname()}/{os.getpid()}"
         self.version, self.labels, self.max_calls, self.drain_time, self.log = version, labels or {}, max_calls, drain_time, log
@@ -387,7 +393,7 @@ class Worker:
                 began = time.monotonic()
                 try:
                     if not checked:
-                        run_now(check_version(Blocking(), admin.AdminServiceStub(channel), metadata=metadata(self.token), timeout=30))
+                        run_now(check_version(Blocking(), admin.AdminServiceStub(channel), metadata=self._metadata(), timeout=30))
                     checked = True
                     if self._connect(stub):
                         break
@@ -395,11 +401,14 @@ class Worker:
                     self._end()
                     raise
                 except grpc.RpcError as e:
-                    if e.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED,
-                                    grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED):
+                    renews = callable(self.token) and self.last and e.code() == grpc.StatusCode.UNAUTHENTICATED
+                    if not renews and e.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED,
+                                                   grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNIMPLEMENTED):
                         self._end()
                         raise TooldError.of(e) from e
                     self.log(f"connection lost: {e.code().name}: {e.details()}")
+                except NoToken as e:
+                    self.log(f"connection lost: no token: {e.__cause__}")
                 self._away()
                 if self.stopping.is_set() and not self.jobs:
                     break
@@ -430,6 +439,12 @@ class Worker:
         self.over.set()
         for job in list(self.jobs.values()):
             job.drop(LeaseLost("the worker stops"))
+
+    def _metadata(self):
+        try:
+            return metadata(self.token)
+        except Exception as e:
+            raise NoToken from e
 
     def _register(self):
         return pb.ConnectRequest(register=pb.WorkerRegister(
@@ -476,7 +491,7 @@ class Worker:
                 elif m[0] == self.last:  # an answer must go over the connection that asked
                     yield m[1]
 
-        responses = stub.Connect(requests(), metadata=metadata(self.token))
+        responses = stub.Connect(requests(), metadata=self._metadata())
         try:
             for m in responses:
                 heard[0] = time.monotonic()

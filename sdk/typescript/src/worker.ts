@@ -14,7 +14,7 @@ import {
   ConnectRequestSchema, WorkerAnswerSchema, WorkerQuestionKind, WorkerResultSchema, WorkerService, WorkerToolSchema, WorkKind, type ConnectRequest, type ConnectResponse, type WorkerAck, type WorkerCompleted,
   type WorkerCall, type WorkerAnswer, type WorkerInput, type WorkerQuestion, type WorkerRegistered, type WorkerResult, type WorkerStart, type WorkerTicketSchema, type WorkerTool,
 } from "../gen/toold/v1/worker_service_pb.js";
-import { connect, type TLS } from "./channel.js";
+import { connect, type TLS, type Token } from "./channel.js";
 import { TooldError } from "./errors.js";
 import { checkVersion } from "./version.js";
 
@@ -136,7 +136,11 @@ export interface WorkerOptions {
   pool: string;
   /** host:port, the path of a socket, or an https:// URL. Default: 127.0.0.1:7130. */
   address?: string;
-  token?: string;
+  /**
+   * A function returns the token of each connection, for tokens that expire or are rotated. A worker that the daemon has admitted once connects
+   * again when its token ends, until the function returns a valid one.
+   */
+  token?: Token;
   tls?: TLS;
   name?: string;
   version?: string;
@@ -239,7 +243,8 @@ export class Worker {
         if (await this.connection(client)) break;
       } catch (e) {
         const error = TooldError.from(e);
-        if (error.reason === "VERSION_MISMATCH" || [Code.InvalidArgument, Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented].includes(error.code)) throw error;
+        const renews = typeof this.options.token === "function" && this.last !== "" && error.code === Code.Unauthenticated;
+        if (!renews && (error.reason === "VERSION_MISMATCH" || [Code.InvalidArgument, Code.Unauthenticated, Code.PermissionDenied, Code.Unimplemented].includes(error.code))) throw error;
         this.log("connection lost: " + error.message);
       }
       for (const job of this.jobs.values()) job.wait(this.lease);

@@ -1,8 +1,10 @@
 /** The worker of sdk/testdata/worker.jsonl. The tool `held` appends a line to a file for each run, and runs until FILE.go exists. */
-import { appendFileSync, existsSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { Continue, Fail, NoOperation, Question, Worker, type Call } from "../src/index.js";
 
-const worker = new Worker({ pool: "tests", address: process.argv[2], token: process.env.TOOLD_TEST_TOKEN, maxCalls: 4 });
+const text = process.env.TOOLD_TEST_TOKEN ?? ""; // or @ and the path of a file
+const token = text.startsWith("@") ? () => readFileSync(text.slice(1), "utf8") : text;
+const worker = new Worker({ pool: "tests", address: process.argv[2], token, maxCalls: 4 });
 const file = { type: "object", properties: { file: { type: "string" } }, additionalProperties: false };
 
 async function held(call: Call, { file }: { file: string }) {
