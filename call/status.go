@@ -1,6 +1,9 @@
 package call
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Status is the state of a call. docs/reference/states.md has the state diagram.
 type Status string
@@ -27,6 +30,9 @@ var transitions = map[Status][]Status{
 
 // Terminal reports whether a call with this status has ended.
 func (s Status) Terminal() bool { return s == Succeeded || s == Failed || s == Cancelled }
+
+// Unfinished returns the statuses that are not terminal.
+func Unfinished() []Status { return slices.Sorted(maps.Keys(transitions)) }
 
 // Valid reports whether s is one of the statuses.
 func (s Status) Valid() bool { return s.Terminal() || transitions[s] != nil }

@@ -2,7 +2,7 @@ package daemon
 
 import (
 	"io"
-	"slices"
+	"reflect"
 
 	"github.com/toold-dev/toold/hook"
 	"github.com/toold-dev/toold/sandbox"
@@ -69,9 +69,10 @@ func WithReady(f func(Ready)) Option { return func(o *options) { o.ready = f } }
 
 // joined returns the hooks of both sets: first the hooks of a, then the hooks of b.
 func joined(a, b hook.Set) hook.Set {
-	return hook.Set{
-		Rewrite: slices.Concat(a.Rewrite, b.Rewrite), Gate: slices.Concat(a.Gate, b.Gate), Admit: slices.Concat(a.Admit, b.Admit),
-		Before: slices.Concat(a.Before, b.Before), After: slices.Concat(a.After, b.After), Filter: slices.Concat(a.Filter, b.Filter),
-		Handler: slices.Concat(a.Handler, b.Handler), Notifier: slices.Concat(a.Notifier, b.Notifier),
+	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
+	for i := range into.NumField() { // Each field is the list of a kind. So no kind can be forgotten here.
+		kind := into.Field(i)
+		kind.Set(reflect.AppendSlice(kind.Slice3(0, kind.Len(), kind.Len()), from.Field(i)))
 	}
+	return a
 }

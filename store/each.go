@@ -14,7 +14,7 @@ type Lister interface {
 // EachUnfinished visits the unfinished calls that a query selects, page by page, oldest first. It stops at an error of visit and returns
 // it.
 func EachUnfinished(ctx context.Context, s Lister, q call.Query, visit func([]*call.Call) error) error {
-	q.Statuses = []call.Status{call.New, call.Running, call.Suspended, call.Resuming}
+	q.Statuses = call.Unfinished()
 	q.Limit, q.OldestFirst = 500, true
 	for {
 		page, err := s.Calls(ctx, q)

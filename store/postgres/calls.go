@@ -47,7 +47,7 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 const (
 	// selectBegun selects the calls that recovery must check. The index orders calls by status and namespace but not by position. The
 	// statement therefore reads all of them once and sorts them.
-	selectBegun      = "SELECT position FROM statuses WHERE status IN ('NEW', 'RUNNING', 'RESUMING') ORDER BY position"
+	selectBegun      = "SELECT position FROM statuses WHERE status IN " + rows.Begun + " ORDER BY position"
 	selectUnfinished = "SELECT " + rows.CallColumns + " FROM calls WHERE position = ANY ($1) ORDER BY position"
 )
 

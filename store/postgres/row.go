@@ -59,8 +59,8 @@ func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) 
 var queries = rows.Queries{
 	Due: selectDue, DueNamespaces: selectDueNamespaces, NextExpiry: selectNextExpiry, Waiting: selectWaiting,
 	RunCounts: "SELECT status, count(*) FROM calls WHERE namespace = $1 AND run_id = $2 GROUP BY status",
-	Counts:    "SELECT status, count(*) FROM statuses WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
-	CountsOf:  "SELECT status, count(*) FROM statuses WHERE namespace = $1 AND status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') GROUP BY status",
+	Counts:    "SELECT status, count(*) FROM statuses WHERE status IN " + rows.Unfinished + " GROUP BY status",
+	CountsOf:  "SELECT status, count(*) FROM statuses WHERE namespace = $1 AND status IN " + rows.Unfinished + " GROUP BY status",
 	ActionsOf: "SELECT action, count(*) FROM suspensions WHERE open AND namespace = $1 GROUP BY action",
 	Expiring:  selectExpiring,
 	Records:   selectRecords, RecordsBefore: selectRecordsBefore, OpenBatches: selectOpen,

@@ -40,7 +40,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 const (
 	deleteRuns         = "DELETE FROM runs t WHERE (namespace, id) > ($1, $2) AND ($4::bytea IS NULL OR (namespace, id) <= ($4, $5::bytea)) AND $3 = '' AND coalesce($6, '') = '' AND (state <> 'BLOCKED' OR changed < $7) AND " + ofRun + "id)"
 	deleteDocuments    = "DELETE FROM documents t WHERE (namespace, scope, scope_id) > ($1, $2, $3) AND ($4::bytea IS NULL OR (namespace, scope, scope_id) <= ($4, $5, $6::bytea)) AND scope = "
-	deleteOldDocuments = deleteDocuments + "'RUN' AND changed < $7 AND " + ofRun + "scope_id AND (c.updated >= $7 OR c.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')))"
+	deleteOldDocuments = deleteDocuments + "'RUN' AND changed < $7 AND " + ofRun + "scope_id AND (c.updated >= $7 OR c.status IN " + rows.Unfinished + "))"
 	deleteRunDocuments = deleteDocuments + "'RUN' AND " + ofRun + "scope_id)"
 
 	deleteThreadDocuments = deleteDocuments + "'THREAD' AND " + ofThread + "scope_id)"

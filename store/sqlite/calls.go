@@ -220,7 +220,7 @@ func (s *Store) remembers(ctx context.Context) func(call.Key) (bool, error) {
 }
 
 const selectUnfinished = "SELECT " + callColumns + ` FROM calls WHERE position IN (
-	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'RESUMING') AND status <> 'SUCCEEDED' AND position > ?
+	SELECT position FROM calls INDEXED BY calls_status WHERE status IN ` + rows.Begun + ` AND status <> 'SUCCEEDED' AND position > ?
 	ORDER BY position LIMIT ?) ORDER BY position`
 
 // Unfinished visits the calls that recovery must check. It holds no snapshot while visit runs, so visit may write.

@@ -18,8 +18,8 @@ func (w *writer) writeRun(r *store.Run) error {
 const (
 	selectRunCounts = "SELECT coalesce(status, 'SUCCEEDED'), count(*) FROM " + membersOf + joinMember +
 		" WHERE m.namespace = ? AND m.kind = 'run' AND m.name = ?" + memberBits + memberIs + " GROUP BY 1"
-	selectCountsOf = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE namespace = $1 AND status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') AND status <> 'SUCCEEDED' GROUP BY status"
-	selectCounts   = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') AND status <> 'SUCCEEDED' GROUP BY status"
+	selectCountsOf = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE namespace = $1 AND status IN " + rows.Unfinished + " AND status <> 'SUCCEEDED' GROUP BY status"
+	selectCounts   = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN " + rows.Unfinished + " AND status <> 'SUCCEEDED' GROUP BY status"
 )
 
 // writeRecords writes the plugin records of a plan. It runs last, so that calls with consecutive positions can share a pack.

@@ -211,7 +211,7 @@ const (
 	ofDocument         = memberBits + memberIs + " AND m.namespace = documents.namespace AND m.name = documents.scope_id"
 	inDocuments        = "(namespace, scope, scope_id) > (?1, ?2, ?3) AND (namespace, scope, scope_id) <= (?4, ?5, ?6) AND scope = "
 	deleteOldDocuments = "DELETE FROM documents WHERE " + inDocuments + "'RUN' AND changed < ?7 AND " + noCalls + "'run'" + ofDocument +
-		" AND (calls.updated >= ?7 OR calls.status IN ('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING') OR packs.updated >= ?7))"
+		" AND (calls.updated >= ?7 OR calls.status IN " + rows.Unfinished + " OR packs.updated >= ?7))"
 	deleteRunDocuments    = "DELETE FROM documents WHERE " + inDocuments + "'RUN' AND " + noCalls + "'run'" + ofDocument + ")"
 	deleteThreadDocuments = "DELETE FROM documents WHERE " + inDocuments + "'THREAD' AND " + noCalls + "'thread'" + ofDocument + ")"
 )
