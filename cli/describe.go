@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -39,22 +41,9 @@ of the call.
 				return err
 			}
 			defer client.close()
-			req := &tooldv1.DescribeCallRequest{}
-			if waiting != "" {
-				call, err := a.findWaiting(c.Context(), client, waiting)
-				if err != nil {
-					return err
-				}
-				req.SuspensionId, args = call.GetSuspension().GetSuspensionId(), append([]string{call.GetTool()}, args...)
-			}
-			spec, err := f.spec(c.Context(), a, client, args)
+			req, err := f.describing(c.Context(), a, client, waiting, args)
 			if err != nil {
 				return err
-			}
-			if waiting == "" {
-				req.Spec = spec
-			} else {
-				req.Arguments = spec.GetArguments()
 			}
 			d, err := client.calls.DescribeCall(c.Context(), req)
 			if err != nil {
@@ -73,4 +62,18 @@ of the call.
 	c.Flags().StringVar(&waiting, "suspension", "", "judge edited arguments of this suspended call")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
+}
+
+// describing returns the request for a new call, or for edited arguments of the call that waiting names.
+func (f *callFlags) describing(ctx context.Context, a *App, c *client, waiting string, args []string) (*tooldv1.DescribeCallRequest, error) {
+	if waiting == "" {
+		spec, err := f.spec(ctx, a, c, args)
+		return &tooldv1.DescribeCallRequest{Spec: spec}, err
+	}
+	call, err := a.findWaiting(ctx, c, waiting)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := f.spec(ctx, a, c, append([]string{call.GetTool()}, args...))
+	return &tooldv1.DescribeCallRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), Arguments: spec.GetArguments()}, err
 }

@@ -2,12 +2,11 @@ package toold
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -35,15 +34,17 @@ func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.
 }
 
 // Inbox returns the calls that wait for a decision, as [Client.Waiting] does, and then each call that begins to wait, until ctx ends. A
-// call comes once for each of its questions. Inbox watches the run or the thread of the request, or the namespace, which needs the role
-// viewer or operator. A client that may not watch lists the calls every two seconds.
+// call comes once for each of its questions.
 func (c *Client) Inbox(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
 	return func(yield func(*tooldv1.Call, error) bool) {
 		shown := map[string]bool{}
-		for err := range c.changes(ctx, r) {
+		for f, err := range frames(ctx, c.patience, "", c.openInbox) {
 			if err != nil {
 				yield(nil, err)
 				return
+			}
+			if f.GetCaughtUp() == nil {
+				continue
 			}
 			open := map[string]bool{}
 			for call, err := range c.Waiting(ctx, r) {
@@ -57,48 +58,38 @@ func (c *Client) Inbox(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Se
 	}
 }
 
-const pollEvery = 2 * time.Second
-
-// changes yields nil when the calls that wait may have changed.
-func (c *Client) changes(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq[error] {
-	return func(yield func(error) bool) {
-		for f, err := range c.Watch(ctx, watchOf(r)) {
-			var e *Error
-			if errors.As(err, &e) && (e.Code == codes.PermissionDenied || e.Code == codes.NotFound) {
-				break // it may not watch, or the run does not exist yet
-			}
-			if (err != nil || asks(f)) && !yield(err) || err != nil {
-				return
-			}
-		}
-		for yield(nil) {
-			if err := pause(ctx, pollEvery, 0.8, 1.2); err != nil {
-				yield(err)
-				return
-			}
-		}
+func (c *Client) openInbox(ctx context.Context, _ string) (stream[inboxFrame], error) {
+	s, err := c.Calls.WatchInbox(ctx, &tooldv1.WatchInboxRequest{ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"call_id"}}})
+	if err != nil {
+		return nil, err
 	}
+	return &inboxStream{recv: s.Recv}, nil
 }
 
-func watchOf(r *tooldv1.ListCallsRequest) *tooldv1.WatchCallsRequest {
-	w := &tooldv1.WatchCallsRequest{Selector: &tooldv1.WatchCallsRequest_Namespace{Namespace: true}, Follow: true}
+// An inboxStream is a stream of the questions that wait. It has a frame "caught up" when its list is complete, and one for each new question.
+type inboxStream struct {
+	recv     func() (*tooldv1.WatchInboxResponse, error)
+	complete bool
+}
+
+// An inboxFrame is the frame of a message.
+type inboxFrame struct{ frame *tooldv1.Frame }
+
+func (f inboxFrame) GetFrame() *tooldv1.Frame { return f.frame }
+
+func (s *inboxStream) Recv() (inboxFrame, error) {
+	r, err := s.recv()
+	f := &tooldv1.Frame{}
 	switch {
-	case r.GetRunId() != "":
-		w.Selector = &tooldv1.WatchCallsRequest_RunId{RunId: r.GetRunId()}
-	case r.GetThreadId() != "":
-		w.Selector = &tooldv1.WatchCallsRequest_ThreadId{ThreadId: r.GetThreadId()}
+	case r.GetHeartbeat() != nil:
+		f.Control = &tooldv1.Frame_Heartbeat{Heartbeat: r.GetHeartbeat()}
+	case r.GetClosing() != nil:
+		f.Control = &tooldv1.Frame_Closing{Closing: r.GetClosing()}
+	case r.GetCaughtUp() != nil, r.GetWaiting() != nil && s.complete:
+		s.complete = true
+		f.Control = &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}
 	}
-	return w
-}
-
-// asks reports whether a call may have begun to wait before this frame.
-func asks(f *tooldv1.Frame) bool {
-	for _, e := range f.GetEvents() {
-		if e.GetSuspended() != nil {
-			return true
-		}
-	}
-	return f.GetCaughtUp() != nil || f.GetGap() != nil
+	return inboxFrame{f}, err
 }
 
 // WhoAmI returns the principal of the client, and what it may do with the open questions of these calls: one entry for each call.

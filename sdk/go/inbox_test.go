@@ -2,6 +2,7 @@ package toold_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
@@ -12,29 +13,29 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking is a daemon with calls that wait. Each list has one call more. It lets nobody watch the namespace; the watch of a run reports a
-// question after each list.
+// asking is a daemon with calls that wait. Each list has one call more. The inbox reports a question after each list. Each of its streams
+// begins with a question, and ends after two others.
 type asking struct {
 	tooldv1.UnimplementedCallServiceServer
-	lists  int
-	listed chan struct{}
+	lists, streams int
+	listed         chan struct{}
 }
 
-func (s *asking) WatchCalls(r *tooldv1.WatchCallsRequest, out grpc.ServerStreamingServer[tooldv1.WatchCallsResponse]) error {
-	if r.GetNamespace() || !r.GetFollow() {
-		return status.Error(codes.PermissionDenied, "watching the namespace needs the role viewer or operator")
-	}
-	if err := out.Send(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Control: &tooldv1.Frame_CaughtUp{CaughtUp: &tooldv1.CaughtUp{}}}}); err != nil {
+func (s *asking) WatchInbox(r *tooldv1.WatchInboxRequest, out grpc.ServerStreamingServer[tooldv1.WatchInboxResponse]) error {
+	s.streams++
+	question := &tooldv1.WatchInboxResponse{Change: &tooldv1.WatchInboxResponse_Waiting{Waiting: &tooldv1.InboxQuestion{}}}
+	if err := errors.Join(out.Send(question), out.Send(&tooldv1.WatchInboxResponse{Change: &tooldv1.WatchInboxResponse_CaughtUp{CaughtUp: &tooldv1.InboxCaughtUp{}}})); err != nil {
 		return err
 	}
-	for range s.listed {
-		for _, e := range []*tooldv1.CallEvent{{Event: &tooldv1.CallEvent_Progress{}}, {Event: &tooldv1.CallEvent_Suspended{Suspended: &tooldv1.CallSuspended{}}}} {
-			if err := out.Send(&tooldv1.WatchCallsResponse{Frame: &tooldv1.Frame{Events: []*tooldv1.CallEvent{e}}}); err != nil {
-				return err
-			}
+	for range 2 {
+		<-s.listed
+		settled := &tooldv1.WatchInboxResponse{Change: &tooldv1.WatchInboxResponse_Settled{Settled: &tooldv1.SettledQuestion{}}}
+		if err := errors.Join(out.Send(settled), out.Send(question)); err != nil {
+			return err
 		}
 	}
-	return nil
+	<-s.listed
+	return status.Error(codes.Unavailable, "restarting")
 }
 
 func (s *asking) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*tooldv1.ListCallsResponse, error) {
@@ -43,33 +44,24 @@ func (s *asking) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*too
 	for i := range s.lists {
 		page.Calls = append(page.Calls, &tooldv1.Call{Suspension: &tooldv1.Suspension{SuspensionId: string(rune('a' + i))}})
 	}
-	if r.GetRunId() != "" {
-		s.listed <- struct{}{}
-	}
+	s.listed <- struct{}{}
 	return &page, nil
 }
 
-// TestInbox checks that each question comes once, whether the client may watch or has to poll.
+// TestInbox checks that each question comes once, also when the stream breaks, and that only news cause a list.
 func TestInbox(t *testing.T) {
-	for name, request := range map[string]*tooldv1.ListCallsRequest{"watch": {RunId: "r"}, "poll": {}} {
-		s := &asking{listed: make(chan struct{}, 100)}
-		c := serve(t, admin(&versioned{}), calls(s))
-		want := []string{"a", "b", "c"}
-		if name == "poll" {
-			want = want[:1] // the second list comes after two seconds
+	s := &asking{listed: make(chan struct{}, 100)}
+	c := serve(t, admin(&versioned{}), calls(s))
+	var got []string
+	for call, err := range c.Inbox(t.Context(), &tooldv1.ListCallsRequest{}) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		var got []string
-		for call, err := range c.Inbox(t.Context(), request) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got = append(got, call.GetSuspension().GetSuspensionId()); len(got) == len(want) {
-				break
-			}
+		if got = append(got, call.GetSuspension().GetSuspensionId()); len(got) == 5 {
+			break
 		}
-		close(s.listed)
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: the inbox has %q, want %q", name, got, want)
-		}
+	}
+	if want := []string{"a", "b", "c", "d", "e"}; !slices.Equal(got, want) || s.streams != 2 {
+		t.Errorf("the inbox has %q after %d streams, want %q after 2", got, s.streams, want)
 	}
 }
