@@ -188,6 +188,8 @@ test("arguments are edited in a form and judged before the answer", async () => 
   // The first person sees who decided what, and no form.
   await page.locator(".became", { hasText: "Decided by person" }).getByText("operator, person").waitFor();
   await page.locator(".became").getByText("yes, to other arguments").waitFor();
+  await page.locator(".became").getByText("You had voted.").waitFor();
+  assert.equal(await page.locator(".pane.show").getByText(/not sent/i).count(), 0, "a vote that counted is called not sent");
   assert.equal(await page.locator(".pane.show").locator("input, textarea, .act, .due").count(), 0);
   await checked("decided");
 });

@@ -50,9 +50,10 @@ export function Pane({ id, lost, place, move, back, together }: Props) {
   if (data?.call.suspension?.suspensionId === id) asked.current = data.call;
   const settled = q?.settled ?? (data && data.call.suspension?.suspensionId !== id ? become(id, data.call) : undefined);
   const mine = settled?.decision?.decidedBy?.subject === subject;
+  const voted = [...(asked.current?.suspension?.votes ?? []), ...(q?.call.suspension?.votes ?? [])].some((v) => v.voter?.subject === subject);
   useEffect(() => {
-    if (settled && !mine) alertNow(`${verdict(settled)}. Your answer was not sent.`);
-  }, [settled, mine]);
+    if (settled && !mine) alertNow(`${verdict(settled)}.${voted ? "" : " Your answer was not sent."}`);
+  }, [settled, mine, voted]);
 
   const kind = q && kindOf(q), alike = kind ? [id, ...[...questions.values()].filter((x) => x.id !== id && kindOf(x) === kind).map((x) => x.id)].slice(0, mostTogether) : [];
   const bar = (
@@ -77,7 +78,7 @@ export function Pane({ id, lost, place, move, back, together }: Props) {
   return (
     <>
       {bar}
-      {settled && <Became settled={settled} mine={mine} looked={!!call} approval={call?.suspension?.action === "approval"} next={() => move(1)} />}
+      {settled && <Became settled={settled} mine={mine} voted={voted} looked={!!call} approval={call?.suspension?.action === "approval"} next={() => move(1)} />}
       {call && <Ticket call={call} settled={settled} rights={settled ? none(id, "ALREADY_DECIDED", "This question no longer waits.") : lost ? none(id, "UNAVAILABLE", "There is no connection to the daemon.") : (q?.rights ?? data.rights)} onDecided={() => toast("Your answer is stored.")} />}
     </>
   );
@@ -114,7 +115,7 @@ function verdict(s: SettledQuestion) {
 
 const did: Partial<Record<CallStatus, string>> = { [CallStatus.SUCCEEDED]: "succeeded", [CallStatus.FAILED]: "failed", [CallStatus.CANCELLED]: "was cancelled", [CallStatus.SUSPENDED]: "asks again" };
 
-function Became({ settled, mine, looked, approval, next }: { settled: SettledQuestion; mine: boolean; looked: boolean; approval: boolean; next: () => void }) {
+function Became({ settled, mine, voted, looked, approval, next }: { settled: SettledQuestion; mine: boolean; voted: boolean; looked: boolean; approval: boolean; next: () => void }) {
   const { callId, suspensionId } = settled;
   const { data } = useQuery({
     queryKey: ["became", callId, suspensionId],
@@ -129,7 +130,7 @@ function Became({ settled, mine, looked, approval, next }: { settled: SettledQue
         <div className="rowx">
           <span className="grow">
             <b><Text most={120}>{text}</Text></b>
-            {d?.time && <>, <Time at={d.time} /></>}. {!mine && looked && "Your answer was not sent. "}
+            {d?.time && <>, <Time at={d.time} /></>}. {!mine && looked && (voted ? "You had voted. " : "Your answer was not sent. ")}
             The call <Link href={data?.suspension ? `/inbox/${data.suspension.suspensionId}` : `/calls/${callId}`}>{(data && did[data.status]) ?? "goes on"}</Link>.
           </span>
           <button className="btn sm" onClick={next}>Next <kbd>j</kbd></button>

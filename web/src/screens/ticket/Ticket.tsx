@@ -92,6 +92,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
     const remember = kept && { option: kept.option, scope: kept.scope, until: timestampFromMs(Date.now() + kept.hours * hour) };
     try {
       await decide(call, { ...content, remember, decisionId: id(JSON.stringify([s.digest, content, kept])) });
+      setChange(undefined); // a vote was sent, so nothing of it is left to send
       onDecided();
     } catch (e) {
       setError(e);
@@ -132,7 +133,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
         )}
         {under && !settled && <Under d={under} />}
         <What call={call} />
-        <Votes s={s} open={!settled} use={mayEdit && rights.approve?.allowed ? (vote) => (setChange({ kind: "vote", vote }), article.current?.closest(".pane")?.scrollTo(0, 0)) : undefined} />
+        {!settled && <Votes s={s} use={mayEdit && rights.approve?.allowed ? (vote) => (setChange({ kind: "vote", vote }), article.current?.closest(".pane")?.scrollTo(0, 0)) : undefined} />}
         <Reach call={call} />
         <Facts call={call} />
         <OnRecord call={call} />

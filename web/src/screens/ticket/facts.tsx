@@ -120,7 +120,7 @@ export function Reach({ call }: { call: Call }) {
 }
 
 /** `use` opens the arguments that another person voted for. */
-export function Votes({ s, open, use }: { s: Suspension; open: boolean; use?: (vote: Vote) => void }) {
+export function Votes({ s, use }: { s: Suspension; use?: (vote: Vote) => void }) {
   const needed = s.approvers?.count ?? 1;
   if (needed < 2) return null;
   const yes = s.votes.filter((v) => v.action === DecisionAction.RESUME).length;
@@ -136,7 +136,7 @@ export function Votes({ s, open, use }: { s: Suspension; open: boolean; use?: (v
             <Time at={v.time} className="t3" />
           </li>
         ))}
-        {open && <li><Icon name="new" small /><span className="t2">{s.votes.length ? "another person" : "nobody yet"}</span></li>}
+        <li><Icon name="new" small /><span className="t2">{s.votes.length ? "another person" : "nobody yet"}</span></li>
       </ul>
       <p className="t3">One no decides at once. Edited arguments void the votes for others.</p>
     </section>
