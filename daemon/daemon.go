@@ -257,6 +257,13 @@ func (d *daemon) openAuth(ctx context.Context) (err error) {
 	}
 	d.auth.SetSessionTime(d.cfg.Auth.Session)
 	stored, err := wire.StoredCredentials(ctx, d.store)
+	if d.store.Identity().Moved && len(stored) > 0 { // Otherwise those that were revoked after the copy or the backup would be valid again.
+		for i := range stored {
+			err = errors.Join(err, wire.Credentials(d.store).Remove(ctx, &stored[i]))
+		}
+		d.log.Error("the store was copied or restored: its created tokens and sessions are revoked; create new ones", zap.Int("credentials", len(stored)))
+		stored = nil
+	}
 	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
 		d.log.Error("some tokens and sessions cannot be read or removed, so they are not valid", zap.Error(err))
 	}
