@@ -45,6 +45,9 @@ export function useFresh(key: unknown[], on: boolean, every: number, own?: Watch
   useEffect(() => {
     if (on && dirty.current) refresh();
   }, [on]);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(() => () => {
+    clearTimeout(timer.current);
+    setLive(true); // The next page may have no stream.
+  }, []);
   return live;
 }
