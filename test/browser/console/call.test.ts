@@ -172,6 +172,10 @@ test("a call in doubt says so, its retry warns, and the new call is cancelled wi
   await accessible(page);
   await narrow(page);
   await picture(page, "call-doubt");
+  const size = page.viewportSize()!;
+  await page.setViewportSize({ width: 360, height: 740 });
+  await picture(page, "call-narrow");
+  await page.setViewportSize(size);
   await page.getByRole("button", { name: "Retry" }).click();
   await page.getByText("may have had effects already").waitFor();
   await page.getByRole("button", { name: "Make the new call" }).click();

@@ -25,7 +25,7 @@ export function IsolationFacts({ of }: { of: Isolation }) {
           <li key={f.name}>
             <Icon name={f.held ? "ok" : "deny"} small className={f.held ? "ok" : "fail"} />
             <span>{text ?? <><Text most={64}>{f.name}</Text>: {f.held ? "held" : "not held"}</>}</span>
-            <span className="t3"><Text most={100}>{f.held ? f.mechanism : f.detail || "not available"}</Text></span>
+            <span className="t3"><Text most={100}>{f.held ? f.mechanism : f.detail}</Text></span>
           </li>
         );
       })}
