@@ -39,8 +39,8 @@ func (s *Server) checkHeaders(r *http.Request, call *jsonrpc.Request) error {
 		TaskID    string                     `json:"taskId"`
 		Arguments map[string]json.RawMessage `json:"arguments"`
 	}
-	if json.Unmarshal(call.Params, &params) != nil {
-		return nil // The method reports what is wrong.
+	if err := json.Unmarshal(call.Params, &params); err != nil {
+		return nil //nolint:nilerr // the method reports what is wrong
 	}
 	name := r.Header.Get("Mcp-Name")
 	switch {
