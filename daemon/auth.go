@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -14,7 +15,10 @@ import (
 	"strconv"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/toold-dev/toold/daemon/config"
+	"github.com/toold-dev/toold/daemon/wire"
 	"github.com/toold-dev/toold/lifecycle"
 	"github.com/toold-dev/toold/server/access"
 	"github.com/toold-dev/toold/tool"
@@ -41,6 +45,32 @@ func newAuth(cfg *config.Config, localToken string) (*access.Auth, error) {
 		return nil, fmt.Errorf("auth: %w", err)
 	}
 	return auth, nil
+}
+
+// openAuth creates the authentication, with the credentials of the store.
+func (d *daemon) openAuth(ctx context.Context) (err error) {
+	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
+		return err
+	}
+	if d.auth, err = newAuth(d.cfg, d.token); err != nil {
+		return err
+	}
+	if err := d.openIdentities(d.auth); err != nil {
+		return err
+	}
+	d.auth.SetSessionTime(d.cfg.Auth.Session)
+	stored, err := wire.StoredCredentials(ctx, d.store)
+	if d.store.Identity().Moved && len(stored) > 0 { // Otherwise those that were revoked after the copy or the backup would be valid again.
+		for i := range stored {
+			err = errors.Join(err, wire.Credentials(d.store).Remove(ctx, &stored[i]))
+		}
+		d.log.Error("the store was copied or restored: its created tokens and sessions are revoked; create new ones", zap.Int("credentials", len(stored)))
+		stored = nil
+	}
+	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
+		d.log.Error("some tokens and sessions cannot be read or removed, so they are not valid", zap.Error(err))
+	}
+	return nil
 }
 
 // peersOf returns the local users that need no token: the daemon's own and the configured ones.

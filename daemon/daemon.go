@@ -244,32 +244,6 @@ func (d *daemon) openTools(ctx context.Context) error {
 	return err
 }
 
-// openAuth creates the authentication, with the credentials of the store.
-func (d *daemon) openAuth(ctx context.Context) (err error) {
-	if d.token, err = ensureToken(d.cfg.TokenFile()); err != nil {
-		return err
-	}
-	if d.auth, err = newAuth(d.cfg, d.token); err != nil {
-		return err
-	}
-	if err := d.openIdentities(d.auth); err != nil {
-		return err
-	}
-	d.auth.SetSessionTime(d.cfg.Auth.Session)
-	stored, err := wire.StoredCredentials(ctx, d.store)
-	if d.store.Identity().Moved && len(stored) > 0 { // Otherwise those that were revoked after the copy or the backup would be valid again.
-		for i := range stored {
-			err = errors.Join(err, wire.Credentials(d.store).Remove(ctx, &stored[i]))
-		}
-		d.log.Error("the store was copied or restored: its created tokens and sessions are revoked; create new ones", zap.Int("credentials", len(stored)))
-		stored = nil
-	}
-	if err = errors.Join(err, d.auth.Keep(wire.Credentials(d.store), stored)); err != nil {
-		d.log.Error("some tokens and sessions cannot be read or removed, so they are not valid", zap.Error(err))
-	}
-	return nil
-}
-
 // openEngine creates the engine with its plugins.
 func (d *daemon) openEngine(context.Context) error {
 	rules, err := readRules(d.cfg)
