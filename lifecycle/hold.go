@@ -73,7 +73,7 @@ func (h *hold) await(e *Engine) {
 // awaitThread waits until no earlier call of the thread is in the hold. Only then does the queue timeout begin.
 func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	p := c.p
-	if !p.l.e.hold.Holds(p.l.record()) {
+	if !p.l.e.hold.Holds(p.l.peek()) {
 		return nil
 	}
 	defer p.l.e.limits.Slots.WaitElsewhere(c.demand())()

@@ -333,7 +333,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 
 // startsAtOnce reports whether the call can run without waiting when the gates allow it.
 func (p *pipeline) startsAtOnce() bool {
-	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.record()) && p.capacity.takeSlot()
+	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.peek()) && p.capacity.takeSlot()
 }
 
 // validate returns an outcome if the tool does not exist for the caller, or if the arguments are invalid.
