@@ -11,7 +11,10 @@ import (
 // readUsual reads the usual form of a request. It returns false for what only protojson reads, and for all errors; the message then has any
 // content. protojson takes four times as long, because it passes each token through several layers and sets each field by reflection.
 func readUsual(text []byte, m proto.Message) bool {
-	r := reader{in: text, out: make([]byte, 0, len(text))}
+	b := buffers.Get().(*[]byte)
+	defer putBuffer(b)
+	r := reader{in: text, out: (*b)[:0]}
+	defer func() { *b = r.out }()
 	return r.message(m.ProtoReflect().Descriptor(), 0) && r.peek() == 0 && len(r.in) == 0 && proto.Unmarshal(r.out, m) == nil
 }
 

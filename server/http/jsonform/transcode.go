@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -14,15 +15,30 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
+// buffers has memory for encoded messages, of type *[]byte.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxBuffer is the size of the largest buffer that is used again.
+const maxBuffer = 64 << 10
+
+func putBuffer(b *[]byte) {
+	if cap(*b) <= maxBuffer {
+		buffers.Put(b)
+	}
+}
+
 // appendPlain appends protobuf's JSON mapping of a message. It reads the encoded form, because messages of package translate may hold their
 // content only in this form. Decoding it and writing it with protojson took a quarter of the server's CPU time for a call.
 func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
-	encoded, err := proto.Marshal(m)
+	b := buffers.Get().(*[]byte)
+	defer putBuffer(b)
+	encoded, err := proto.MarshalOptions{}.MarshalAppend((*b)[:0], m)
 	if err != nil {
 		return nil, err
 	}
+	*b = encoded
 	t := transcoder{dst}
-	if t.message(encoded, m.ProtoReflect().Descriptor()) {
+	if t.message(encoded, shapeOf(m.ProtoReflect().Descriptor())) {
 		return t.out, nil
 	}
 	decoded := m.ProtoReflect().New().Interface()
@@ -36,26 +52,26 @@ func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
 // rare types, and fields whose values are not adjacent.
 type transcoder struct{ out []byte }
 
-// message writes a message of type d.
-func (t *transcoder) message(in []byte, d protoreflect.MessageDescriptor) bool {
-	if isWellKnown(d) {
-		return t.wellKnown(in, d.FullName())
+// message writes a message of shape s.
+func (t *transcoder) message(in []byte, s *shape) bool {
+	if s.wellKnown != "" {
+		return t.wellKnown(in, s.wellKnown)
 	}
 	t.out = append(t.out, '{')
 	var seen uint64 // the numbers of the fields so far
 	for len(in) > 0 {
-		number, _, n := protowire.ConsumeTag(in)
-		f := d.Fields().ByNumber(number)
-		if n < 0 || f == nil || number > 63 || seen&(1<<number) != 0 {
+		number, kind, n := protowire.ConsumeTag(in)
+		if n < 0 || int(number) >= len(s.fields) || s.fields[number].name == nil || seen&(1<<number) != 0 {
 			return false
 		}
 		if seen != 0 {
 			t.out = append(t.out, ',')
 		}
 		seen |= 1 << number
-		t.out = append(append(append(t.out, '"'), f.JSONName()...), '"', ':')
+		f := &s.fields[number]
+		t.out = append(t.out, f.name...)
 		var ok bool
-		if in, ok = t.field(in, f); !ok {
+		if in, ok = t.field(in[n:], number, kind, f); !ok {
 			return false
 		}
 	}
@@ -63,29 +79,29 @@ func (t *transcoder) message(in []byte, d protoreflect.MessageDescriptor) bool {
 	return true
 }
 
-// field writes the value of the first field, with all further elements if it is a list. It returns what follows.
-func (t *transcoder) field(in []byte, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
-	if !f.IsList() {
-		_, kind, n := protowire.ConsumeTag(in)
-		return t.value(in[n:], kind, f)
+// field writes the value of a field whose tag has been read, with all further elements if it is a list. It returns what follows.
+func (t *transcoder) field(in []byte, number protowire.Number, kind protowire.Type, f *member) (rest []byte, ok bool) {
+	if !f.list {
+		return t.value(in, kind, f)
 	}
 	t.out = append(t.out, '[')
-	for number := f.Number(); number == f.Number(); {
-		_, kind, n := protowire.ConsumeTag(in)
-		if in, ok = t.elements(in[n:], kind, f); !ok {
+	for {
+		if in, ok = t.elements(in, kind, f); !ok {
 			return nil, false
 		}
-		if number, _, n = protowire.ConsumeTag(in); n < 0 {
-			break // the end of the message
+		next, k, n := protowire.ConsumeTag(in)
+		if n < 0 || next != number { // n is negative at the end of the message
+			break
 		}
+		in, kind = in[n:], k
 	}
 	t.out[len(t.out)-1] = ']' // in place of the last comma
 	return in, true
 }
 
 // elements writes one element of a list, or several numbers that are packed. It adds a comma after each.
-func (t *transcoder) elements(in []byte, kind protowire.Type, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
-	if kind != protowire.BytesType || !f.IsPacked() {
+func (t *transcoder) elements(in []byte, kind protowire.Type, f *member) (rest []byte, ok bool) {
+	if kind != protowire.BytesType || !f.packed {
 		rest, ok = t.value(in, kind, f)
 		t.out = append(t.out, ',')
 		return rest, ok
@@ -101,7 +117,7 @@ func (t *transcoder) elements(in []byte, kind protowire.Type, f protoreflect.Fie
 	return in[n:], ok
 }
 
-func (t *transcoder) value(in []byte, kind protowire.Type, f protoreflect.FieldDescriptor) (rest []byte, ok bool) {
+func (t *transcoder) value(in []byte, kind protowire.Type, f *member) (rest []byte, ok bool) {
 	n := -1
 	switch kind {
 	case protowire.VarintType:
@@ -117,7 +133,7 @@ func (t *transcoder) value(in []byte, kind protowire.Type, f protoreflect.FieldD
 		v, n = protowire.ConsumeFixed64(in)
 		text, err := json.Marshal(math.Float64frombits(v)) // the same form as protojson's; refuses infinity
 		t.out = append(t.out, text...)
-		ok = err == nil && f.Kind() == protoreflect.DoubleKind
+		ok = err == nil && f.kind == protoreflect.DoubleKind
 	}
 	if n < 0 || !ok {
 		return nil, false
@@ -125,12 +141,12 @@ func (t *transcoder) value(in []byte, kind protowire.Type, f protoreflect.FieldD
 	return in[n:], true
 }
 
-func (t *transcoder) number(v uint64, f protoreflect.FieldDescriptor) bool {
-	switch f.Kind() {
+func (t *transcoder) number(v uint64, f *member) bool {
+	switch f.kind {
 	case protoreflect.BoolKind:
 		t.out = strconv.AppendBool(t.out, v != 0)
 	case protoreflect.EnumKind:
-		value := f.Enum().Values().ByNumber(protoreflect.EnumNumber(v))
+		value := f.enum.ByNumber(protoreflect.EnumNumber(v))
 		if value == nil {
 			t.out = strconv.AppendInt(t.out, int64(int32(v)), 10)
 			break
@@ -146,14 +162,14 @@ func (t *transcoder) number(v uint64, f protoreflect.FieldDescriptor) bool {
 	return true
 }
 
-func (t *transcoder) bytes(b []byte, f protoreflect.FieldDescriptor) bool {
-	switch f.Kind() {
+func (t *transcoder) bytes(b []byte, f *member) bool {
+	switch f.kind {
 	case protoreflect.StringKind:
 		t.out = appendString(t.out, b)
 	case protoreflect.BytesKind:
 		t.out = append(base64.StdEncoding.AppendEncode(append(t.out, '"'), b), '"')
 	case protoreflect.MessageKind:
-		return !f.IsMap() && t.message(b, f.Message())
+		return f.message != nil && t.message(b, f.message)
 	default:
 		return false
 	}
