@@ -27,7 +27,11 @@ func (s *Server) protect(next http.Handler) http.Handler {
 		}).Handler(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		maps.Copy(w.Header(), policies)
+		if isData(r) {
+			maps.Copy(w.Header(), dataPolicies)
+		} else {
+			maps.Copy(w.Header(), policies)
+		}
 		if r.TLS != nil {
 			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
 		}
@@ -42,13 +46,25 @@ func (s *Server) protect(next http.Handler) http.Handler {
 // policy allows a page nothing but the files and the API of its own origin, and images that its own script made.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// policies are headers of every response. Handlers may replace a value but not change it, because all responses share it.
+// policies are headers of every response that a browser may show as a document. Handlers may replace a value but not change it, because all
+// responses share it.
 var policies = http.Header{
 	"Content-Security-Policy":      {policy},
 	"X-Content-Type-Options":       {"nosniff"},
 	"Referrer-Policy":              {"no-referrer"},
 	"Cross-Origin-Opener-Policy":   {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},
+}
+
+// dataPolicies are the headers of all other responses. Browsers evaluate the remaining policies only for documents.
+var dataPolicies = http.Header{
+	"X-Content-Type-Options":       policies["X-Content-Type-Options"],
+	"Cross-Origin-Resource-Policy": policies["Cross-Origin-Resource-Policy"],
+}
+
+// isData reports whether no browser shows the response as a document. Links and forms cannot send a body of type JSON, only scripts can.
+func isData(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
 // foreign returns the refusal of a request whose host or origin is not this server's, or nil.

@@ -1,0 +1,41 @@
+package httpserver
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestPolicies checks which headers of policies a response has. A browser can show the responses to links and forms as documents.
+func TestPolicies(t *testing.T) {
+	document := slices.Sorted(maps.Keys(policies))
+	data := []string{"Cross-Origin-Resource-Policy", "X-Content-Type-Options"}
+	for _, c := range []struct {
+		method, contentType string
+		want                []string
+	}{
+		{http.MethodGet, "", document},
+		{http.MethodGet, "application/json", document},
+		{http.MethodPost, "", document},
+		{http.MethodPost, "text/plain", document},
+		{http.MethodPost, "application/x-www-form-urlencoded", document},
+		{http.MethodPost, "multipart/form-data; boundary=application/json", document},
+		{http.MethodPost, "application/json", data},
+		{http.MethodPost, "application/json; charset=utf-8", data},
+	} {
+		r := httptest.NewRequest(c.method, "http://localhost/", nil)
+		if c.contentType != "" {
+			r.Header.Set("Content-Type", c.contentType)
+		}
+		w := httptest.NewRecorder()
+		(&Server{}).protect(http.HandlerFunc(alive)).ServeHTTP(w, r)
+		w.Header().Del("Content-Type")
+		if diff := cmp.Diff(c.want, slices.Sorted(maps.Keys(w.Header()))); diff != "" {
+			t.Errorf("%s with a body of type %q: %s", c.method, c.contentType, diff)
+		}
+	}
+}
