@@ -70,9 +70,10 @@ const (
 		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
-	// Calls that were created in their final state ended in the order of their positions. For other calls, created cannot be used instead:
-	// it comes from the caller's clock.
-	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated, created FROM calls NOT INDEXED
+	// Calls that were created in their final state ended in the order of their positions, so the scan stops at the first one that is too
+	// young. It skips all other calls. It cannot stop at them: their column updated is later than their position, and created is a time of
+	// the machine's clock.
+	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
 )
@@ -86,9 +87,9 @@ func (s *Store) oldAtOnce(ctx context.Context, before call.Stamp, limit int) (ol
 		began := time.Now()
 		err = s.read(ctx, func(conn *sqlite.Conn) error {
 			return query(conn, selectOldAtOnce, func(st *sqlite.Stmt) error {
-				if packed := st.ColumnBool(1); packed && st.ColumnInt64(2) >= int64(before) || !packed && st.ColumnInt64(3) >= int64(before.Add(time.Hour)) {
+				if atOnce := st.ColumnBool(1); atOnce && st.ColumnInt64(2) >= int64(before) {
 					return rows.ErrEnough
-				} else if packed {
+				} else if atOnce {
 					old = append(old, st.ColumnInt64(0))
 				}
 				seen = st.ColumnInt64(0)

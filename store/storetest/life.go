@@ -112,7 +112,7 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		})
 	}
 	waiting := f.suspended("waiting", start.Add(1000*time.Hour), func(c *call.Call) { c.Run.Thread = "waits" })
-	f.create("new")
+	f.create("new", func(c *call.Call) { c.Created = start.Add(10_000 * time.Hour).Time() }) // a time of another clock
 	for i := range 5 {
 		packed(fmt.Sprint("s", i), "quiet", 0)
 		packed(fmt.Sprint("f", i), "", f.clock.Now())
