@@ -34,26 +34,29 @@ func (s *Server) withHeaders(next http.Handler) http.Handler {
 }
 
 func (s *Server) checkHeaders(r *http.Request, call *jsonrpc.Request) error {
-	var params struct {
-		Name      string                     `json:"name"`
-		TaskID    string                     `json:"taskId"`
-		Arguments map[string]json.RawMessage `json:"arguments"`
+	for header, values := range r.Header {
+		if strings.HasPrefix(header, "Mcp-") && len(values) > 1 { // A proxy may read another one than the daemon.
+			return fmt.Errorf("the header %s is repeated; want it once", clean(header))
+		}
 	}
+	var params, arguments map[string]json.RawMessage // The SDK does not accept a name in another case, which a struct would.
 	if err := json.Unmarshal(call.Params, &params); err != nil {
 		return nil //nolint:nilerr // the method reports what is wrong
 	}
 	name := r.Header.Get("Mcp-Name")
+	var task string
+	_ = json.Unmarshal(params["taskId"], &task) // The method reports a value that is missing or is not a text.
 	switch {
-	case strings.HasPrefix(call.Method, "tasks/") && name != params.TaskID:
+	case strings.HasPrefix(call.Method, "tasks/") && name != task:
 		return fmt.Errorf("the header Mcp-Name is %q; want the taskId of the request", clean(name))
-	case call.Method == "tools/call" && name == params.Name:
+	case call.Method == "tools/call" && (params["arguments"] == nil || json.Unmarshal(params["arguments"], &arguments) == nil):
 		got, err := s.tools.GetTool(r.Context(), &tooldv1.GetToolRequest{Tool: name})
 		if err != nil {
 			return nil //nolint:nilerr // the call has the same error
 		}
 		var schema headerSchema
 		if json.Unmarshal([]byte(got.GetTool().GetParameters()), &schema) == nil {
-			return schema.check(r.Header, params.Arguments, "")
+			return schema.check(r.Header, arguments, "")
 		}
 	}
 	return nil

@@ -34,6 +34,8 @@ func TestParameterHeaders(t *testing.T) {
 		{"boolean", `{"fast":true}`, []string{"Mcp-Param-Fast", "true"}, ""},
 		{"another boolean", `{"fast":true}`, []string{"Mcp-Param-Fast", "1"}, "parameter fast"},
 		{"list", `{"list":[1]}`, []string{"Mcp-Param-List", "x"}, ""}, // the type cannot be in a header
+		{"repeated", `{"region":"eu"}`, []string{"Mcp-Param-Region", "eu", "Mcp-Param-Region", "us"}, "Mcp-Param-Region is repeated"},
+		{"a name that differs in case", `{"region":"eu"},"argument\u017f":{"region":"us"}`, []string{"Mcp-Param-Region", "us"}, `Mcp-Param-Region is "us"`},
 	}
 	for _, tt := range tests {
 		r := post(t, url, "alice", without, "tools/call", "route", `{"name":"route","arguments":`+tt.arguments+`}`, tt.headers...)

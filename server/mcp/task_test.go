@@ -69,7 +69,10 @@ func post(t *testing.T, url, user, capabilities, method, name, params string, he
 		r.Header.Set(key, value)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
+		r.Header.Del(headers[i])
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
 	}
 	got, err := http.DefaultClient.Do(r)
 	must(t, err)
