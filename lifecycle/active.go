@@ -47,7 +47,7 @@ type activeCall struct {
 	stored     bool // the journal has a row for the call
 	log        calllog.Log
 	stalled    bool                              // the journal refused the unwritten events; the next try is after flushPause
-	settlement settlement                        // of the newest pipeline run, when it is not committed
+	settlement settlement                        // settlement of the newest pipeline run while it is not committed
 	shared     atomic.Pointer[watch.SharedFrame] // frame with the newest events, shared by several watchers; set only with mu held
 	reopen     *store.Run                        // the run that this call reopens; stored with its first change
 	dirty      bool                              // listed in Engine.behind
@@ -223,7 +223,7 @@ type step struct {
 	kept                []store.Record // records that filters produced, stored with the events
 	run                 *store.Run
 	rule                *call.Rule
-	policies            []store.Policy // the rule in stored form
+	policies            []store.Policy // the rule of the field rule, in the form that the journal stores
 	actions             []store.Action
 }
 
@@ -321,7 +321,7 @@ func (l *activeCall) commitSlotted(s step) error {
 	}
 	err := l.commitOnce(s)
 	if len(s.documents) > 0 && errors.Is(err, store.ErrConflict) {
-		err = l.commitOnce(s) // Try once more: other calls changed the documents. The journal writes several changes together as a group. When it had to write a group again, the commands of this change could have a different result than before.
+		err = l.commitOnce(s) // Other calls changed the documents, so the journal refused the commands. A second try sees the new documents and may succeed.
 	}
 	if len(s.documents) > 0 && refusal.RejectsContent(err) {
 		l.e.log.Error("documents dropped: the journal refused them", zap.String("call_id", l.key.ID), zap.Error(err))
@@ -366,7 +366,7 @@ func (l *activeCall) commitOnce(s step) error {
 		l.e.cfg.Policies.PutRule(s.rule)
 	}
 	if err == nil && s.run != nil {
-		l.e.owners.Note(s.run) // Do this before the end is published, because the next call of the run may arrive immediately after.
+		l.e.owners.Note(s.run) // Do this before the end of the call is published, because the next call of the run may arrive immediately after.
 	}
 
 	l.mu.Lock()

@@ -49,7 +49,7 @@ func (c *capacity) demand() limit.Demand {
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
-// ownTurn reports whether the call takes a turn in its thread: it must not run beside calls that overlap it.
+// ownTurn reports whether the call needs a turn in its thread. It needs one when it must not run beside calls that overlap it.
 func (c *capacity) ownTurn() bool {
 	p := c.p
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()
@@ -103,7 +103,8 @@ func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) out
 	return nil
 }
 
-// wait publishes once why the call is queued, and waits for its turn. It calls giveUp when the turn does not come in time.
+// wait waits for the turn of the call. It publishes one event that says why the call is queued. It calls giveUp when the turn does not come
+// in time.
 func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func(), why *call.Queued) outcome.Conclusion {
 	return c.waitFor(ctx, turn, giveUp, c.queueLimit(), why)
 }

@@ -17,7 +17,7 @@ import (
 // after passes the outcome to the After hooks. They may change the text for the model, but not the status of the call.
 func (p *pipeline) after(ctx context.Context, out *outcome.Terminal) []store.Record {
 	if c := p.l.peek(); out.Executed == call.NotStarted && c.Executed != call.NotStarted {
-		out.Executed = c.Executed // An earlier attempt may have run the tool. It ended with a question, or a crash interrupted it.
+		out.Executed = c.Executed // An earlier attempt may have run the tool. That attempt ended with a question, or a crash interrupted it.
 	}
 	if !out.After || p.in == nil || len(p.hooks.After) == 0 {
 		return nil

@@ -129,8 +129,9 @@ func TestBatchReattach(t *testing.T) {
 	})
 }
 
-// TestBatchFinishedReportsInCallOrder checks that batch_finished lists every call in the order of the model. It ends the stream when no
-// call can change without a decision. With wait_for_decision it ends the stream when no decision can change a call either.
+// TestBatchFinishedReportsInCallOrder checks that batch_finished lists every call in the order of the model. By default, batch_finished
+// ends the stream when every call that has not ended waits for a decision. With wait_for_decision the stream continues until no decision
+// can change a call any more.
 func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	slow := made("slow", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)

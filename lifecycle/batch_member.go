@@ -57,7 +57,7 @@ func (m member) Interrupt(why string) {
 	p, c := lookupPipeline(m.l), m.l.record()
 	asked := c.LastRound()
 	if s := p.finishFound(context.Background(), outcome.Interrupted(why)); s.is == committed && asked != nil && unanswered(c) == nil {
-		p.abandoned(&asked.Suspension) // The answer does not reach the tool. For a question without an answer, finish has notified the tool.
+		p.abandoned(&asked.Suspension) // The question has an answer, but the answer will not reach the tool, so notify the tool here. If the question has no answer, finish notifies the tool.
 	}
 }
 

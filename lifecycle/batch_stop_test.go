@@ -54,7 +54,7 @@ func turning(blocked string, ids ...string) hook.Entry[hook.Gate] {
 }
 
 // TestBatchBehindABlockThatComesWithAnAnswer checks a gate that blocks a call after the answer to its question. Later calls end FAILED
-// INTERRUPTED; a suspended later call does so after its answer. Earlier calls run to their end.
+// INTERRUPTED. A later call that is suspended ends in this way after its answer. Earlier calls run to their end.
 func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	for _, strategy := range strategies {
 		for _, crash := range []bool{false, true} {

@@ -36,7 +36,8 @@ func (r *track) beside() string {
 }
 
 // TestBatchStrategiesAndMaxParallel checks the strategies. With AUTO, consecutive calls that are read-only and concurrency-safe run
-// together, and every other call alone. With PARALLEL all run together. max_parallel limits the number.
+// together, and each of the remaining calls runs alone. With PARALLEL all calls run together. max_parallel limits how many calls run at the
+// same time.
 func TestBatchStrategiesAndMaxParallel(t *testing.T) {
 	lonely := tool.Effects{Mutability: tool.ReadOnly} // read-only, but not concurrency-safe
 	for _, tt := range []struct {

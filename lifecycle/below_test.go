@@ -127,7 +127,7 @@ func waiting(id string, stop func(ctx context.Context) []string) tool.Tool {
 	return parent{asks(id, tool.Ticket{Approvers: &tool.Approvers{}}), stop}
 }
 
-// until returns a stop function that takes d. When it is interrupted before, it returns unseen.
+// until returns a stop function that takes the time d. If its context ends earlier, the stop function returns unseen.
 func until(d time.Duration, unseen ...string) func(ctx context.Context) []string {
 	return func(ctx context.Context) []string {
 		select {

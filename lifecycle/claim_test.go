@@ -57,7 +57,7 @@ func TestClaim(t *testing.T) {
 		}
 		_, err = w.claim(erin, c, call.ClaimRequest{Release: true})
 		wantRefusal(t, err, call.FailedPrecondition, "ALREADY_CLAIMED")
-		// Extending keeps the beginning. A claim never gets shorter, and a small extension writes nothing.
+		// An extension does not change when the claim began. A claim never gets shorter, and a small extension writes nothing.
 		time.Sleep(2 * time.Minute)
 		if same := w.claimed(bob, c, call.ClaimRequest{For: time.Minute}); same.Until != first.Until || w.get(c.ID).Revision != now.Revision {
 			t.Errorf("a shorter claim changed it to %+v", same)
@@ -175,7 +175,7 @@ func TestClaimsAndDecisionsTogether(t *testing.T) {
 		}
 		winners := decideAll(w, c, 20)
 		synctest.Wait()
-		if len(winners) != 1 || p.runs.Load() > 1 { // Some of the decisions decline.
+		if len(winners) != 1 || p.runs.Load() > 1 { // The call runs at most once. It does not run when the winning decision declines it.
 			t.Errorf("%d decisions, %d runs", len(winners), p.runs.Load())
 		}
 		w.checkLog(c.ID)

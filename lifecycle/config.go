@@ -84,7 +84,7 @@ type Config struct {
 	// Full reports whether the disk has no space for new calls. The remaining space is then reserved for running calls. If Full is nil, the
 	// disk is never full.
 	Full      func() bool
-	Approvers DefaultApprovers // who answers tickets that do not say it
+	Approvers DefaultApprovers // approvers of tickets that name none
 	// UnattendedWaits reports whether questions of UNATTENDED runs wait for an answer. If it is nil or returns false, they become DENIED
 	// results.
 	UnattendedWaits func() bool
@@ -166,11 +166,11 @@ type parts struct {
 	unowned    *custody.Checker
 }
 
-// counters counts events that should be rare, except those in its last line.
+// counters counts events that should be rare. Only events and outputBytes are not rare.
 type counters struct {
 	illegal, late, abandoned, conflicts, hookFailures, queueRefused atomic.Int64
 	unowned                                                         atomic.Int64
-	events, outputBytes                                             atomic.Int64 // not rare
+	events, outputBytes                                             atomic.Int64
 }
 
 // Stats holds the counts of an engine since its start.

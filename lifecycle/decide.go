@@ -112,8 +112,8 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 	return w, err
 }
 
-// rewatch returns a watcher for a decision that was stored before. The watcher gets the same events as the first one, from the decision on.
-// If that part of the log was trimmed or purged, the watcher begins with a snapshot.
+// rewatch returns a watcher for a decision that was stored before. It gets the events from the decision on, like the watcher that the first
+// request received. If that part of the log was trimmed or purged, the watcher begins with a snapshot.
 func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	from := r.Cursor
 	if from == "" {
@@ -148,9 +148,9 @@ func (d *decisions) decidedAt(ctx context.Context, l *activeCall, decisionID str
 	}
 }
 
-// consider checks an answer. First it checks whether the decision id was used before: the same answer is then a repeated request, even if
-// it would be invalid now. When the question has no answer yet, it checks the id only after an error, because the transaction that stores
-// an answer detects a used id anyway.
+// consider checks an answer. It also looks for an earlier decision with the same id. If that decision has the same content, the request is
+// a repetition, and consider accepts it even if it would be invalid now. If the question has no answer and no vote yet, consider looks for
+// the id only after an error. Without an error, the transaction that stores the answer detects a used id.
 func (d *decisions) consider(ctx context.Context, l *activeCall, c *call.Call, p tool.Principal, r *call.ResumeRequest) (a *decision.Answer, rule *call.Rule, err error) {
 	round, err := decision.Find(c, p, r.SuspensionID)
 	if err != nil {

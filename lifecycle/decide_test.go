@@ -84,7 +84,8 @@ func TestT114OneTokenOnly(t *testing.T) {
 	})
 }
 
-// TestApproverGroups checks that a ticket takes the groups of its namespace when it names none, and that only their members answer it.
+// TestApproverGroups checks a ticket that names no groups. It gets the groups of its namespace, and only members of these groups can answer
+// it.
 func TestApproverGroups(t *testing.T) {
 	member := func(subject string, groups ...string) tool.Principal {
 		return tool.Principal{Namespace: "ns", Subject: subject, Roles: []string{"approver"}, Groups: groups}

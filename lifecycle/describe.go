@@ -59,7 +59,7 @@ func (e *Engine) DescribeEdit(ctx context.Context, p tool.Principal, suspensionI
 	l = newActiveCall(e, c.Key()) // a copy, to which the decision is applied
 	l.c = &c
 	pipe := newPipeline(l)
-	pipe.def, _ = e.catalog.Lookup(&c) // It exists: the arguments were checked with it.
+	pipe.def, _ = e.catalog.Lookup(&c) // The tool exists, because the arguments were checked with it.
 	pipe.arguments = call.Parse(arguments)
 	out := preview(ctx, p, pipe)
 	out.Digest = a.Decision.AppliesTo

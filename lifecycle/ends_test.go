@@ -299,7 +299,7 @@ func withoutIntent(w *world, s call.Spec) string {
 	w.cfg.Concurrency = 1
 	w.tools.put(echo("t", mutating), held().toolAs(tool.Descriptor{ID: "slow", Effects: reading, Timeouts: tool.Timeouts{Attempt: time.Second}}))
 	w.useStore(nil, failing(func(_ int, c *change) bool { return c.Call != nil && c.Call.Status == call.Running }))
-	w.begin(apart(spec("slow", ""))) // This call takes the only slot. The call of t must then queue, so it is stored before its intent.
+	w.begin(apart(spec("slow", ""))) // This call takes the only slot. The call of the tool "t" must then queue, so it is stored before its intent.
 	return w.do(s).ID
 }
 

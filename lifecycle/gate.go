@@ -37,7 +37,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	for i := range a.All {
 		v := &a.All[i]
 		if v.Kind != string(hook.KindAllow) {
-			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // The error can be ignored: it would mean that the call has ended, but this is its pipeline run.
+			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // Ignore the error. emit fails only when the call has ended, and the call cannot end before this pipeline run does.
 		}
 	}
 	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {

@@ -106,15 +106,15 @@ func TestInbox(t *testing.T) {
 		seen.next()
 		sweeping, stop := context.WithCancel(t.Context())
 		defer stop()
-		go func() { _ = w.e.Sweep(sweeping) }() // It returns nil when stop is called.
+		go func() { _ = w.e.Sweep(sweeping) }() // Sweep returns nil when stop is called.
 		time.Sleep(2 * time.Hour)
 		seen.expect("after the expiry", "-"+soon.ID+" EXPIRED")
 		other.expect("another namespace at the end")
 	})
 }
 
-// TestInboxManyQuestions checks a watcher that misses many changes, and one of more questions than a list shows: it gets the others when
-// fewer wait.
+// TestInboxManyQuestions checks two watchers. One watcher misses many changes. The other one has more waiting questions than a list shows;
+// it gets the remaining questions when fewer wait.
 func TestInboxManyQuestions(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		var calls []*call.Call
@@ -160,7 +160,8 @@ func TestInboxManyQuestions(t *testing.T) {
 	})
 }
 
-// TestInboxLostChanges checks a watcher whose client does not read while more shown questions are settled than it remembers.
+// TestInboxLostChanges checks a watcher whose client does not read for a while. During this time, more questions are settled than the
+// watcher remembers.
 func TestInboxLostChanges(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		stream := w.e.Watches().WatchInbox(erin)

@@ -21,7 +21,7 @@ func TestLeaving(t *testing.T) {
 		linger  *time.Duration
 		options call.ExecuteOptions
 		tool    string
-		after   time.Duration // time at which the call must still run; it ends right after
+		after   time.Duration // The call must still run at this time, and must end immediately after it.
 		ends    bool
 	}{
 		{"default", nil, attended, "held", 30 * time.Second, true},

@@ -94,7 +94,7 @@ func (l *activeCall) makeRoom(ctx context.Context) error {
 // will write them.
 func (l *activeCall) kick() {
 	l.mu.Lock()
-	idle := !l.stored || l.stalled // The first step of the call will write them, or the next attempt after a refusal.
+	idle := !l.stored || l.stalled // The events are written later: by the first step of the call, or by the retry after a refusal.
 	l.mu.Unlock()
 	if idle {
 		return

@@ -47,7 +47,7 @@ func drawBatch(t *rapid.T) batchPlan {
 	}
 	most := 3
 	if p.options.FailFast || slices.Contains(p.tools, "turns") {
-		most = 1 // With more than one, two calls could end together, and the order of their ends is not defined.
+		most = 1 // With a higher limit, two calls could end at the same time, in an undefined order.
 	}
 	p.options.MaxParallel = rapid.IntRange(0, most).Draw(t, "max parallel")
 	p.ops = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) batchOp {

@@ -75,7 +75,7 @@ type slot struct {
 	code    tool.Code
 	edited  bool
 	gone    bool // a later turn superseded the call
-	lost    int  // attempts that crashes ended
+	lost    int  // number of attempts that a crash ended
 	freed   bool // the test has let the tool "held" return
 	forgot  bool // a crash may have lost the call, because it is read-only and had no step that must be stored first
 	last    *call.Call
@@ -104,7 +104,7 @@ type game struct {
 // driver provides the world in which a game runs.
 type driver interface {
 	open(cfg lifecycle.Config) (*lifecycle.Engine, error)
-	// cut ends the daemon: like kill -9 with crash, otherwise with a drain.
+	// cut ends the daemon. If crash is true, the daemon ends as with kill -9; otherwise it drains.
 	cut(e *lifecycle.Engine, crash bool)
 	pass(d time.Duration)
 	// settle repeats check until it returns nil or until it cannot succeed any more.
@@ -611,7 +611,7 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	most := 1
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
-		most = 1 << 20 // A read-only call may run again after each crash, so there is no limit.
+		most = 1 << 20 // A read-only or idempotent tool may run again after each crash, so there is no limit.
 	case s.tool == "asker", s.tool == "rests", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}

@@ -114,8 +114,8 @@ func toOperation(o *call.Operation) *tool.Operation {
 	return &tool.Operation{ID: o.ID, PollAfter: o.Every}
 }
 
-// turn polls or ends an operation. given returns the answer of a completion; a nil given polls the tool. Turns of a call run one after the
-// other. An error means that there was no turn.
+// turn polls or ends an operation. given returns the answer of a completion. If given is nil, turn polls the tool. Turns of a call run one
+// after the other. An error means that there was no turn.
 func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pipeline) *answer) (settlement, error) {
 	var none settlement
 	if !e.drain.Admit() {

@@ -13,7 +13,7 @@ import (
 )
 
 // TestRunsAndThreadsBelongToOneCaller checks that a run or thread belongs to the caller of its first call. Only that caller can read its
-// documents and its block, and end it.
+// documents and its block, and only that caller can end it.
 func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -85,8 +85,8 @@ func (s parents) end() {
 	}
 }
 
-// take recovers one call. It delays some ends of calls until all calls are recovered: the end of a call with nested calls, and on a full
-// disk every end, because it waits for space.
+// take recovers one call. A call with nested calls ends only after all calls are recovered. On a full disk no call ends before that,
+// because the end of a call would wait for space.
 func (r *recovery) take(ctx context.Context, key call.Key) error {
 	l, err := r.e.acquire(ctx, key)
 	if err != nil {
@@ -110,7 +110,8 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 	return r.recoverCall(ctx, l)
 }
 
-// recoverCall recovers a call whose newest event is known. It returns an error when the journal has ended.
+// recoverCall recovers a call. Before, findTail must have found the newest event of the call's log. recoverCall returns an error when the
+// journal has failed or is closed. The caller must then stop the recovery.
 func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := lookupPipeline(l)
@@ -149,8 +150,8 @@ func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 	return nil
 }
 
-// requestNestedCancel stores cancel requests for the nested calls of a call that will end. The recovery handles nested calls later. Without the
-// requests it would begin them.
+// requestNestedCancel stores cancel requests for the nested calls of a call that will end. The recovery handles nested calls later. Without
+// the requests, the recovery would begin the nested calls.
 func (r *recovery) requestNestedCancel(ctx context.Context, l *activeCall, request call.CancelRequest) {
 	a := cancelling{e: r.e, start: true}
 	err := a.cancelNested(ctx, l, request, 0)

@@ -11,9 +11,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Release continues held calls as a normal start would. With end, it ends them as [Engine.Cancel] does. It returns how many calls it
-// processed, and how many are still held in the namespace. It skips calls that are not held, so an interrupted release can be repeated.
-// When no call is held any more, the daemon treats the store as its own again.
+// Release continues held calls as a normal start would. If end is true, it cancels them instead, as [Engine.Cancel] does. It returns how
+// many calls it processed, and how many are still held in the namespace. It skips calls that are not held, so an interrupted release can be
+// repeated. When no call is held any more, the daemon treats the store as its own again.
 func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error) {
 	if !e.drain.Admit() {
 		return 0, 0, refusal.Draining()

@@ -39,7 +39,7 @@ type desk struct {
 	mu    sync.Mutex
 	open  map[string]chan struct{}
 	links map[string]string // what the ids in arguments refer to
-	moves []string          // what the id "moving" refers to at its next assessments; the last one stays
+	moves []string          // what the id "moving" refers to at its next assessments; the last value stays
 }
 
 func (d *desk) target(id string) string {

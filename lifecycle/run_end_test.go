@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestEndRunTakesWhatItsCallsWriteAtTheirEnd checks that the end of a run removes even the documents that its last calls write while they
-// end. The test lets two write such a document: a hook of a cancelled call, and a tool that already has its result.
+// TestEndRunTakesWhatItsCallsWriteAtTheirEnd checks the end of a run whose last calls write documents while they end. The end of the run
+// must remove these documents too. The documents come from a hook of a cancelled call, and from a tool that already has its result.
 func TestEndRunTakesWhatItsCallsWriteAtTheirEnd(t *testing.T) {
 	key := tool.Key[int]{Scope: tool.RunScope, Name: "k"}
 	late := func(id string, end func(context.Context) (*tool.Result, error)) tool.Tool {

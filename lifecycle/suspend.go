@@ -62,7 +62,7 @@ func (p *pipeline) suspend(ctx context.Context, out *outcome.Question) settlemen
 	now := time.Now()
 	documents, events := p.documentChanges(out.Commands, nil)
 	l.slot.Take()
-	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first. It wins, because the question is not a result.
+	if cause := p.mustEnd(ctx); cause != nil { // The cancel request came first. It takes effect, because the question is not a result.
 		l.unslot()
 		l.e.limits.Questions.Closed(l.peek())
 		return p.finish(ctx, outcome.StoppedBy(cause, executed))

@@ -33,7 +33,7 @@ type Member interface {
 type Run interface {
 	Member() Member
 	// Gates runs the pipeline up to and including the gates. Queue runs it up to the queue for capacity. Both report whether the pipeline
-	// run ended. With tentative, a gate that intercepts the call ends the pipeline run without a question.
+	// run ended. If tentative is true and a gate intercepts the call, the pipeline run ends without a question.
 	Gates(tentative bool) (ended bool)
 	Queue() (ended bool)
 	// Blocks reports whether the pipeline run ended because a gate blocks the agent's run.
@@ -46,8 +46,8 @@ type Run interface {
 	Interrupt(why string)
 	// Cancel stops the pipeline run if a cancel request for its call is stored.
 	Cancel()
-	// Stopped reports whether the pipeline run was stopped. Drained reports whether the reason was that the daemon stops. The next daemon
-	// then begins the call.
+	// Stopped reports whether the pipeline run was stopped. Drained reports whether it was stopped because the daemon stops. In that case
+	// the next daemon begins the call.
 	Stopped() bool
 	Drained() bool
 	// Launch completes the pipeline run without waiting. Settle completes it and waits.
@@ -202,7 +202,7 @@ func (b *loop) isHeld() bool {
 			return true
 		}
 	}
-	return b.s.isHeld(b.key) // Check this last: before an operator's release marks a call as released, it puts this hold on the batch of the call.
+	return b.s.isHeld(b.key) // Check this hold last. A release by an operator first holds the batch and then marks the call as released.
 }
 
 // advance executes the next steps of the batch until no call can change.
@@ -288,8 +288,8 @@ func (b *loop) withdraw() {
 
 // begin passes new calls through the gates, in the order of the model, and executes those that may run now. In a PARALLEL batch it executes
 // all calls, after the gates have checked each of them. In other batches it executes one call, or several adjacent calls that may run
-// together. A later call that a gate intercepts, or that may not run with the others, stays unchanged and is checked again after the others
-// have run.
+// together. It stops at the first later call that a gate intercepts or that must not run together with the others. That call stays
+// unchanged and is checked again after the others have run.
 func (b *loop) begin(at *Batch) {
 	var group []Run
 	var effects []*tool.Effects

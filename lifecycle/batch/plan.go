@@ -125,8 +125,8 @@ func together(a, b *tool.Effects) bool {
 // safe reports whether a call is read-only and may run concurrently.
 func safe(e *tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
 
-// interrupted returns the calls that may not run because of another call. After a Block these are the calls behind the blocked one. After a
-// failure with fail_fast they are all calls. Calls that already run or were declined are not included.
+// interrupted returns the calls that must not run because of another call. After a Block these are the calls behind the blocked one. After
+// a failure with fail_fast they are all calls. Calls that already run or were declined are not included.
 func (b *Batch) interrupted() (calls []int, why string) {
 	blocked, failed := -1, false
 	for i := range b.Calls {

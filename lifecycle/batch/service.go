@@ -22,7 +22,8 @@ type Config struct {
 	Drain *drain.Drain
 	// Acquire returns a call of a batch. The batch releases it when it no longer needs it.
 	Acquire func(ctx context.Context, key call.Key) (Member, error)
-	// End does the work that is due at the end of a batch, before the end is stored. After a crash between the two, End is called again.
+	// End does the work that is due at the end of a batch. After End returns, the batch stores its end. If the daemon crashes between these
+	// two steps, the next daemon calls End again.
 	End func(ctx context.Context, namespace, id string) error
 	// Rests is called with the key of a batch when none of its calls can change any more.
 	Rests func(call.Key)
@@ -152,8 +153,8 @@ func (s *Service) BeginRecovery() (end func()) {
 	return func() { s.recovering.Store(false) }
 }
 
-// Recover continues the batches of the last daemon. It starts their new calls, resumes their decided calls, and stores missing ends of
-// batches.
+// Recover continues the batches of the last daemon. It starts their new calls and resumes their decided calls. If all calls of a batch have
+// ended, it stores the end of the batch.
 func (s *Service) Recover(ctx context.Context) error {
 	s.recovering.Store(false)
 	var open []call.Key

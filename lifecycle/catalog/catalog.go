@@ -1,7 +1,7 @@
 // Package catalog finds the tools of calls, and asks a tool about a call: whether its arguments are valid, and what it would do.
 //
-// The answers of a tool are not trusted. A tool that panics, does not answer in time or contradicts its descriptor gets the answer that
-// its descriptor gives.
+// The package does not trust the answers of a tool. If a tool panics, does not answer in time or contradicts its descriptor, the package
+// uses the descriptor instead.
 package catalog
 
 import (

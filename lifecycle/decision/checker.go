@@ -92,7 +92,8 @@ func (a *Answer) Apply(c *call.Call) {
 	}
 }
 
-// changeLast replaces the rounds of c by a copy and returns the last one for a change. Other records that share the old rounds keep them.
+// changeLast replaces the rounds of c by a copy and returns the last round, which the caller may change. Other records that share the old
+// rounds keep them.
 func changeLast(c *call.Call) *call.Round {
 	c.Rounds = slices.Clone(c.Rounds)
 	return &c.Rounds[len(c.Rounds)-1]

@@ -9,10 +9,10 @@ import (
 
 // Bounds of claims.
 const (
-	claimFor  = 5 * time.Minute // the default
+	claimFor  = 5 * time.Minute // default duration of a claim
 	claimMin  = 10 * time.Second
 	claimMost = time.Hour
-	maxClaims = 1000 // changes of the claim of one suspension, because each adds an event to the log
+	maxClaims = 1000 // maximum number of changes to the claim of one suspension; each change adds an event to the log
 )
 
 // Claim returns the claim that round has after the request of p, or nil if it then has none. changed reports whether the request changes

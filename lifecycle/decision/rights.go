@@ -27,7 +27,7 @@ func (k *Checker) Rights(c *call.Call, p tool.Principal, suspensionID string) ca
 	return r
 }
 
-// mayApprove refuses a person who has approved already. With a ticket that accepts a result, the person may vote for another result.
+// mayApprove refuses a person who has already approved. If the ticket accepts a result, the same person may vote again for another result.
 func (k *Checker) mayApprove(c *call.Call, round *call.Round, p tool.Principal) error {
 	s := &round.Suspension
 	switch {

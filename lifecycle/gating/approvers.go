@@ -14,8 +14,8 @@ type People interface {
 	CanApprove(namespace string, a *tool.Approvers, not ...string) bool
 }
 
-// Missing describes the approvers that a ticket of c needs, and says that they do not exist. It returns two empty texts when enough
-// principals can answer, or when people is nil.
+// Missing returns two texts when too few principals can answer a ticket of c: who names the approvers that the ticket needs, and missing
+// says that they do not exist. Both texts are empty when enough principals can answer, or when people is nil.
 func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing string) {
 	if a == nil || people == nil {
 		return "", ""
@@ -43,8 +43,8 @@ func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing strin
 
 // DefaultApprovers completes the approvers of tickets.
 type DefaultApprovers struct {
-	// SingleUser is set for a daemon that one person uses, because no other person could answer. A ticket then requires one vote, which may
-	// be the caller's. The user types a confirmation instead.
+	// SingleUser is set for a daemon that only one person uses. A ticket then requires a single vote, because no second person exists. The
+	// caller may give this vote by typing a confirmation.
 	SingleUser bool
 	Groups     map[string][]string // groups by namespace; a namespace that is missing has none
 }

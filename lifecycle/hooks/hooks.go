@@ -40,7 +40,8 @@ func computeOnly[T any](entries []hook.Entry[T]) bool {
 	return !slices.ContainsFunc(entries, func(e hook.Entry[T]) bool { return e.Deadline != hook.NoDeadline })
 }
 
-// Timed calls a hook like [hook.Bounded]. If the hook may wait, Timed adds the request to runs, of which it keeps the newest.
+// Timed calls a hook like [hook.Bounded]. If the hook may wait, Timed adds this execution of the hook to runs. It keeps only the newest
+// entries of runs.
 func Timed[H, T any](ctx context.Context, runs *[]call.HookRun, kind string, e *hook.Entry[H], fn func(context.Context) (T, error), late func(T)) (T, error) {
 	if e.Deadline == hook.NoDeadline {
 		return hook.BoundedOr(ctx, e.Deadline, fn, late)

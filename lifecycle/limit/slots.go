@@ -189,7 +189,7 @@ func (s *Slots) Waits(d Demand) *call.Queued {
 	return &call.Queued{Reason: "DAEMON", Ahead: ahead(waiting), Limit: s.total}
 }
 
-// LendersFull returns an error when a call that will lend its slot may not start. The limit on lending calls equals the limit on waiting
+// LendersFull returns an error when a call that will lend its slot must not start. The limit on lending calls equals the limit on waiting
 // calls. For nested calls the limit is eight times as high: if they could not start, the calls that wait for them would wait forever.
 func (s *Slots) LendersFull(p *tool.Principal, nested bool) error {
 	s.mu.Lock()

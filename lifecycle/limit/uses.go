@@ -7,11 +7,12 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// uses holds the resources of a call for many comparisons. The result of a comparison is that of [tool.Overlap], but a comparison takes
-// time in proportion to the number of resources, not to its square: a full queue compares each call with thousands of others.
+// uses holds the resources of a call for many comparisons. The result of a comparison is that of [tool.Overlap]. The time of a comparison
+// grows with the number of resources and not with its square. This matters because a full queue compares each call with thousands of
+// others.
 //
-// Each resource is a key, and the keys are sorted. A resource contains another if its key is a prefix of the other key. Between two sorted
-// keys of which one is a prefix of the other, each key has that prefix too.
+// Each resource is a key, and the keys are sorted. A resource contains another if its key is a prefix of the other key. If one key is a
+// prefix of another, every key that is sorted between the two has this prefix too.
 type uses struct{ changed, shared []string }
 
 func usesOf(list []tool.Resource) (u uses) {

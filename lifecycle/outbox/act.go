@@ -205,7 +205,7 @@ func (o *Outbox) act(ctx context.Context, a store.Action) bool {
 		o.cfg.Fatal(err)
 	}
 	if err != nil {
-		if !errors.Is(err, store.ErrNotFound) { // The action was purged meanwhile.
+		if !errors.Is(err, store.ErrNotFound) { // ErrNotFound means that the action was purged meanwhile.
 			o.cfg.Log.Warn("outcome of an action not stored; the action will run again", zap.String("action_id", a.ID), zap.Error(err))
 			o.again(o.cfg.Store.Now().Add(actDelays[0]))
 		}

@@ -116,8 +116,8 @@ func (o *Outbox) deadPost(a store.Action, attempts int, why string) store.Action
 	return a
 }
 
-// KeepQueues turns the posts of a notifier in all other queues than the given ones into dead letters, because nothing reads these queues
-// any more.
+// KeepQueues turns each post of a notifier into a dead letter if its queue is not in queues. Nothing reads the posts of such a queue any
+// more.
 func (o *Outbox) KeepQueues(ctx context.Context, notifier string, queues []string) error {
 	for after := int64(0); !o.cfg.Held(); {
 		page, err := o.cfg.Store.Actions(ctx, store.ActionQuery{State: store.ActionPending, After: after, Limit: postPage})

@@ -71,13 +71,13 @@ func (Unaccepted) conclusion() {}
 func (Lost) conclusion()       {}
 func (Postponed) conclusion()  {}
 
-// Writes holds the documents and actions that are stored with a result of the tool.
+// Writes holds the document commands and the actions that are stored with a result of the tool.
 type Writes struct {
 	Commands []tool.Command
 	Actions  []tool.Action
 }
 
-// WritesOf returns the documents and actions of a result.
+// WritesOf returns the document commands and the actions of a result.
 func WritesOf(r *tool.Result) Writes { return Writes{r.Documents, r.Actions} }
 
 func failure(e *tool.Error) *tool.Result {

@@ -151,7 +151,7 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 				found++
 			}
 			if found == q.Limit {
-				base.Limit = i + 1 // A page that ends with this call returns its position.
+				base.Limit = i + 1 // If the page ends with this call, the page returns the position of this call.
 				page, err = r.cfg.Store.Calls(ctx, base)
 				return page.Next, err
 			}
@@ -210,7 +210,7 @@ func (r *Records) activity(ctx context.Context, p tool.Principal, q call.Query, 
 	if page, err = r.cfg.Store.Calls(ctx, q); err != nil {
 		return a, err
 	}
-	a.First = a.Newest.Created // The journal stores read-only calls late, so the first one that it stored may be newer.
+	a.First = a.Newest.Created // The journal stores read-only calls late. The call that it stored first may therefore be newer than a call that it stored later.
 	if len(page.Calls) > 0 && page.Calls[0].Created.Before(a.First) {
 		a.First = page.Calls[0].Created
 	}

@@ -104,8 +104,8 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 // next daemon will start further calls.
 func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
-// finished returns the frame that ends the stream of a batch that rests. found is false when the watcher must continue. That is also so
-// when the batch has become active again: the records may then be newer than the events that the watcher has returned.
+// finished returns the frame that ends the stream of a batch that rests. found is false when the watcher must continue. It is also false
+// when the batch has become active again, because the records may then be newer than the events that the watcher has returned.
 func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
 	done, err := w.s.finished(ctx, w.batch)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const (
 	maxInbox   = 1000         // calls that a list shows
 	mostInbox  = 2 * maxInbox // calls that are shown at once; new questions come in addition to the list
-	maxListed  = 10_000       // calls that a list reads, because the principal may not see each of them
+	maxListed  = 10_000       // maximum number of calls that a list reads; it is higher than maxInbox because the principal may be unable to see some calls
 	inboxPage  = 16           // calls that are read at once: a record may have megabytes
 	maxChanges = 1000         // changed calls that are remembered; after more, the watcher lists the calls again
 )
@@ -57,7 +57,7 @@ type inboxWatcher struct {
 	again []string                 // ids of calls to check once more; at most mostInbox
 	more  bool                     // questions may wait that are not shown
 
-	// refill is whether to list the calls again when few are shown. It is false after a list that ended because it read maxListed calls:
+	// refill says whether to list the calls again when few are shown. It is false after a list that ended because it read maxListed calls:
 	// another list would read the same calls.
 	refill bool
 
@@ -260,7 +260,7 @@ func (w *inboxWatcher) show(c *call.Call) (f call.Frame, found bool, err error) 
 	switch {
 	case shown && known.suspension != now.suspension:
 		delete(w.shown, c.ID)
-		w.again = append(w.again, c.ID) // It may ask another question.
+		w.again = append(w.again, c.ID) // The call may ask another question.
 		return call.Frame{Inbox: w.settled(c, known.suspension)}, true, nil
 	case open == nil || known == now:
 		return f, false, nil
