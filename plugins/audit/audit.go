@@ -36,7 +36,7 @@ const Kind = "audit"
 type Entry struct {
 	Event call.EventType `json:"event"`
 
-	// The following fields are set for the event accepted.
+	// The fields from Tool to Thread are set when Event is "accepted". A record with the Event "resumed" may have Arguments too.
 	Tool       string          `json:"tool,omitempty"`
 	ToolDigest string          `json:"tool_digest,omitempty"`
 	Arguments  string          `json:"arguments_sha256,omitempty"` // SHA-256 of the sent text, or of the edited arguments in a decision
@@ -45,27 +45,27 @@ type Entry struct {
 	Run        string          `json:"run_id,omitempty"`
 	Thread     string          `json:"thread_id,omitempty"`
 
-	Attempt int `json:"attempt,omitempty"` // for attempt_started
+	Attempt int `json:"attempt,omitempty"` // set when Event is "attempt_started"
 
-	Gate    string `json:"gate,omitempty"` // for gate_decided
+	Gate    string `json:"gate,omitempty"` // set when Event is "gate_decided"
 	Verdict string `json:"verdict,omitempty"`
 
-	Suspension string `json:"suspension_id,omitempty"` // for suspended, vote_recorded and resumed
+	Suspension string `json:"suspension_id,omitempty"` // set when Event is "suspended", "vote_recorded" or "resumed"
 	Action     string `json:"action,omitempty"`        // action of the question or of the decision
 	Digest     string `json:"digest,omitempty"`        // digest of the question; the answer is valid only for this digest
 
-	Decision string          `json:"decision_id,omitempty"` // for vote_recorded and resumed
+	Decision string          `json:"decision_id,omitempty"` // set when Event is "vote_recorded" or "resumed"
 	By       *tool.Principal `json:"by,omitempty"`          // the principal that decided, voted or cancelled
 	Result   string          `json:"answer_sha256,omitempty"`
-	Remember *tool.Remember  `json:"remember,omitempty"`       // for resumed: the rule that commits with the decision
-	Instead  *Instead        `json:"result_instead,omitempty"` // for resumed: a person answered in the tool's place
-	Cause    string          `json:"cause,omitempty"`          // for cancel_requested
+	Remember *tool.Remember  `json:"remember,omitempty"`       // set when Event is "resumed": the rule that commits with the decision
+	Instead  *Instead        `json:"result_instead,omitempty"` // set when Event is "resumed" and a person gave the result in the tool's place
+	Cause    string          `json:"cause,omitempty"`          // set when Event is "cancel_requested"
 
-	Status   call.Status   `json:"status,omitempty"` // set for finished
+	Status   call.Status   `json:"status,omitempty"` // set when Event is "finished"
 	Executed call.Executed `json:"executed,omitempty"`
 	Error    string        `json:"error,omitempty"` // code and reason
 
-	Operation string            `json:"operation,omitempty"` // set for the event operation, together with By; Error is set when the operation was refused
+	Operation string            `json:"operation,omitempty"` // set when Event is "operation", together with By; Error is set too when the operation was refused
 	Of        map[string]string `json:"of,omitempty"`
 }
 

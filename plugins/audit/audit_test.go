@@ -132,7 +132,7 @@ func TestTail(t *testing.T) {
 	}
 	f, err := os.OpenFile(k.File, os.O_APPEND|os.O_WRONLY, 0)
 	if err == nil {
-		_, err = f.WriteString(`{"store_id":"store","namespace":"n`) // as a crash leaves it
+		_, err = f.WriteString(`{"store_id":"store","namespace":"n`) // an incomplete line, as after a crash
 	}
 	if err != nil || f.Close() != nil {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	broken  map[string]int64 // first broken record of each namespace whose chain is broken
-	failure error            // of the latest Sign
+	failure error            // error of the latest Sign; nil after a success
 }
 
 // Broken returns the first record of a namespace that Sign found to be broken, or 0.

@@ -15,7 +15,7 @@ import (
 const tailSize = 16 << 20
 
 // Tail reads the checkpoints of one chain from the last 16 MiB of a file, ordered by position. A newer checkpoint covers all records before
-// it, so older ones add nothing. Tail does not check the signatures: see [Check]. A missing file has no checkpoints.
+// it, so the older checkpoints are not needed. Tail does not check the signatures: see [Check]. A missing file has no checkpoints.
 func Tail(path, store, namespace string) ([]Checkpoint, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -51,8 +51,8 @@ func sortCheckpoints(all []Checkpoint) {
 	slices.SortStableFunc(all, func(a, b Checkpoint) int { return int(min(max(a.Position-b.Position, -1), 1)) })
 }
 
-// Thin returns at most n of the checkpoints of one chain, evenly chosen and always with the newest. Comparing fewer finds the same changes:
-// the links between two checkpoints cover the records between them.
+// Thin returns at most n of the checkpoints of one chain, evenly spaced, and always includes the newest. A comparison with fewer
+// checkpoints finds the same changes, because the links between two checkpoints cover the records between them.
 func Thin(all []Checkpoint, n int) []Checkpoint {
 	if len(all) <= n {
 		return all
@@ -64,7 +64,7 @@ func Thin(all []Checkpoint, n int) []Checkpoint {
 	return few
 }
 
-// Check returns those checkpoints that key signed, and a finding for each other one.
+// Check returns the checkpoints that key signed, and a finding for each of the other checkpoints.
 func Check(all []Checkpoint, key ed25519.PublicKey) (good []Checkpoint, bad []Finding) {
 	for _, c := range all {
 		if c.genuine(key) {

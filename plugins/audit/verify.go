@@ -30,9 +30,9 @@ type Finding struct {
 	Text     string `json:"text"`
 }
 
-// Verify checks the links of a chain and compares the chain with the signed checkpoints. lines yields the records, oldest first. kept is
-// the time up to which retention may have removed records: it has removed none that is newer. An error comes from lines; then the report
-// covers only the records before the error.
+// Verify checks the links of a chain and compares the chain with the signed checkpoints. lines yields the records, oldest first. Retention
+// may have removed records that are older than kept, but no newer records. Verify returns an error only when lines yields an error; the
+// report then covers only the records before the error.
 func Verify(namespace string, lines iter.Seq2[call.ChainRecord, error], signed []Checkpoint, kept time.Time) (Report, error) {
 	v := NewVerifier(namespace, signed, kept)
 	for l, err := range lines {
@@ -51,7 +51,7 @@ type Verifier struct {
 
 	kept   time.Time
 	mine   []Checkpoint // checkpoints that are not compared yet, by position
-	begun  bool         // before has the link of the previous record, so the next record can be checked
+	begun  bool         // true when the field before contains the link of the previous record, so that the next record can be checked
 	before []byte
 	last   int64
 }
@@ -114,13 +114,13 @@ func (v *Verifier) End() Report {
 	return v.Report
 }
 
-// Stop returns the report of a part of the chain. It does not count the checkpoints behind the last record.
+// Stop returns the report of a part of the chain. It does not report the checkpoints after the last record.
 func (v *Verifier) Stop() Report {
 	v.Report.Checkpoints -= len(v.mine)
 	return v.Report
 }
 
-// Last returns the position and the link of the last record, or those that Continue got.
+// Last returns the position and the link of the last record. Before the first record, it returns the arguments of Continue.
 func (v *Verifier) Last() (position int64, link []byte) { return v.last, v.before }
 
 // compared removes the next checkpoint, which has been compared.

@@ -136,7 +136,7 @@ func TestShare(t *testing.T) {
 	elsewhere := func(in *hook.Input) { in.Namespace = "other" }
 	tests := []struct {
 		share                       cache.Share
-		bob, run, thread, elsewhere bool // whether other callers get the result
+		bob, run, thread, elsewhere bool // whether a call gets alice's result: a call by bob, or a call by alice in another run, thread or namespace
 	}{
 		{"", false, true, true, false},
 		{cache.ShareCaller, false, true, true, false},

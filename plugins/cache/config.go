@@ -85,8 +85,8 @@ func (c *Config) ReadsDocuments() bool {
 	return slices.ContainsFunc(c.Rules, func(r Rule) bool { return len(r.Documents) > 0 })
 }
 
-// ruleFor returns the rule of a call, or nil when its result must not be stored. When the rule is for runs or threads, a call without one
-// has no rule.
+// ruleFor returns the rule of a call, or nil when its result must not be stored. When a rule is for runs or threads, it does not apply to a
+// call without a run or thread.
 func ruleFor(rules []Rule, in *hook.Input) *Rule {
 	if in.Assessment.Mutability != tool.ReadOnly {
 		return nil

@@ -59,7 +59,7 @@ type verdict struct {
 	Result  *setResult    `json:"result"` // for result
 	Agent   *agentVerdict `json:"hookSpecificOutput"`
 
-	Continue   *bool  `json:"continue"` // false: the run is blocked
+	Continue   *bool  `json:"continue"` // false blocks the run
 	StopReason string `json:"stopReason"`
 	silent
 }

@@ -47,7 +47,7 @@ type Process struct {
 type Exit struct {
 	Code   int    // -1 when Signal is set
 	Signal string // such as SIGKILL
-	Alive  int    // number of processes that may still live; 0 when all are known to be dead
+	Alive  int    // number of processes that may still be alive; 0 when all are known to be dead
 }
 
 // Defaults and limits.
@@ -64,8 +64,8 @@ type Config struct {
 	Dir       string   // working directory; empty means /
 	Env       []string // NAME=value, in addition to PATH, LANG and TOOLD_HOOK
 	Workspace string   // directory of the tools, which the program gets as cwd
-	// Workspaces contains the workspaces of namespaces with a separate one, by namespace. The program gets this directory instead of
-	// Workspace.
+	// Workspaces maps a namespace with a separate workspace to this workspace. For such a namespace, the program gets it instead of the
+	// field Workspace.
 	Workspaces map[string]string
 	Documents  []external.DocumentKey
 	AtOnce     int         // maximum number of concurrent processes; 0 means 16

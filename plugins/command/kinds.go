@@ -154,7 +154,7 @@ func (h *Hook) Before(ctx context.Context, in *hook.Input) (commands []tool.Comm
 	return commands, err
 }
 
-// changed contains an After hook's changes to a result. Absent fields stay unchanged.
+// changed contains an After hook's changes to a result. When a field is absent, that part of the result stays unchanged.
 type changed struct {
 	Data     *json.RawMessage  `json:"data"`
 	Message  *string           `json:"message"`

@@ -93,7 +93,7 @@ func sequence(text string) (n int, home bool) {
 	return end + 1, false
 }
 
-// span returns the end of the bytes from index from that lie between first and last.
+// span skips the bytes from first to last, beginning at the index from. It returns the index of the next other byte.
 func span(text string, from int, first, last byte) int {
 	for from < len(text) && text[from] >= first && text[from] <= last {
 		from++
@@ -166,7 +166,8 @@ func lastState(line string, done *Done) string {
 
 const folded = "… %d more lines like this"
 
-// isFold reports whether fold has written a line. fold keeps such lines, so that applying it again changes nothing.
+// isFold reports whether a line looks like the line that fold writes for repeated lines. fold does not change such a line, so applying fold
+// twice has the same effect as applying it once.
 func isFold(line string) bool {
 	var n int
 	_, err := fmt.Sscanf(line, folded, &n)

@@ -48,12 +48,12 @@ type data struct {
 	ExpiresAt    string `json:"expires_at,omitempty"`
 	Title        string `json:"title,omitempty"`
 	Result       string `json:"result,omitempty"`
-	Link         string `json:"link,omitempty"` // the page of the console
+	Link         string `json:"link,omitempty"` // URL of the call's page in the console
 }
 
-// letterOf returns the letter of an event as JSON. The letter's ID cannot contain the sequence number of the event, which is not known
-// before the event is stored. The ID is unique nevertheless: a call ends only once, and each suspension has its own ID. console is the base
-// URL of the console; empty when there is none.
+// letterOf returns the letter of an event as JSON. The letter's ID cannot contain the sequence number of the event, because this number is
+// not known before the event is stored. The ID is still unique: a call ends only once, and each suspension has its own ID. console is the
+// base URL of the console, or empty when there is no console.
 func letterOf(in hook.Notice, content bool, console string) string {
 	c, ev := in.Call, in.Event
 	l := letter{

@@ -51,7 +51,7 @@ type Outbox interface {
 	Own(ctx context.Context) error
 	// Epoch returns the durable start counter of the daemon that owns the store.
 	Epoch() int64
-	// Keep makes letters to other targets than these dead letters.
+	// Keep turns each letter whose target is not in targets into a dead letter.
 	Keep(ctx context.Context, targets []string) error
 }
 
@@ -61,7 +61,7 @@ type Letter struct {
 	ID        string // unique ID, the same each time the letter is sent
 	CallID    string
 	Position  int64         // higher for later letters
-	Age       time.Duration // when it was read
+	Age       time.Duration // age of the letter at the time when it was read
 	Body      string
 	Broken    bool // the stored letter is damaged and cannot be sent
 }

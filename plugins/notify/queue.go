@@ -53,7 +53,7 @@ type waiting struct {
 	Letter
 	read     time.Time // on the monotonic clock
 	failures int
-	hurried  int // number of times that the success of another letter made this one be sent earlier
+	hurried  int // number of times that this letter became due earlier because the receiver accepted another letter
 	due      time.Time
 	stop     context.CancelFunc // cancels the request that sends the letter
 	taken    bool               // accepted by the receiver, but not settled in the outbox yet
@@ -219,7 +219,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	q.drop(w)
 }
 
-// heard records the result of sending a letter once. When the letter becomes a dead one, it returns the reason.
+// heard records the result of sending a letter once. When the letter becomes a dead letter, heard returns the reason.
 func (q *queue) heard(w *waiting, got answer) (failed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -251,8 +251,8 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	return ""
 }
 
-// recovered is called when a receiver accepts letters again. It makes the waiting letters due earlier. For a letter that the receiver
-// refuses while it accepts others, it does so less each time.
+// recovered is called when a receiver accepts letters again. It makes the waiting letters due earlier. A receiver may refuse one letter
+// while it accepts others. For such a letter, the delay doubles each time.
 func (q *queue) recovered(now time.Time) {
 	if q.broken {
 		q.log.Info("delivery recovered")

@@ -161,7 +161,7 @@ type got struct {
 type receiver struct {
 	*httptest.Server
 	t       *testing.T
-	secrets []string // base64; each must have signed
+	secrets []string // in base64; each request must contain a signature with each of these secrets
 
 	mu   sync.Mutex
 	seen []got

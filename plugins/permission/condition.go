@@ -17,7 +17,7 @@ import (
 // An operator says how a condition compares.
 type operator string
 
-// operators lists all operators. An operator comes before its own prefixes.
+// operators lists all operators. When one operator is a prefix of another, the longer operator comes first.
 var operators = []operator{"!=~", "=~", "!=", "!~", "=", "~"}
 
 // A condition compares one place in the arguments with a text.

@@ -212,7 +212,7 @@ func oneOff(a, b string) bool {
 	return len(a) == len(b) && a[i+1:] == b[i+1:] || len(a)+1 == len(b) && a[i:] == b[i+1:]
 }
 
-// warnOf warns when an expression reads an argument that no tool has to which the rule applies.
+// warnOf warns when an expression reads an argument that none of the rule's tools has.
 func (r *rule) warnOf(at place, tools []known, warn func(string, ...any)) {
 	if named := r.named(tools); len(at) > 0 && len(named) > 0 {
 		lacks(at, named, warn)

@@ -20,7 +20,7 @@ type chunk struct {
 	cells   []cell
 }
 
-// A cell matches one character: one in its ranges, or, when not is set, one outside of them.
+// A cell matches one character. The character must be in one of the ranges, or, when not is true, outside of all ranges.
 type cell struct {
 	ranges [][2]rune // empty matches any character
 	not    bool

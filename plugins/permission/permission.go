@@ -32,7 +32,7 @@ type Config struct {
 	// SingleUser says that only one person uses the daemon. When a rule requires a second person (four eyes), that person types a
 	// confirmation instead.
 	SingleUser bool
-	// Remembered returns remembered answers. Nil means that no answers are remembered, and that tickets do not offer it.
+	// Remembered returns remembered answers. Nil means that no answers are remembered, and that tickets do not offer to remember an answer.
 	Remembered Remembered
 	// Commands maps the id of a built-in tool ([tool.Descriptor.OwnID]) to a function that splits the command of a call into simple
 	// commands. Rules and remembered answers are then applied to each simple command. Calls of other tools are not split.
@@ -65,7 +65,8 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// splitter returns the function that splits the commands of a tool, or nil. A tool of another source does not become a shell by its new id.
+// splitter returns the function that splits the commands of a tool, or nil. For a tool of another source, it returns nil even when the
+// operator has renamed the tool to the id of a shell.
 func (g *Gate) splitter(d *tool.Descriptor) Splitter {
 	if d.SourceID != "" && d.Source != "builtin" {
 		return nil
@@ -79,7 +80,7 @@ func (g *Gate) Rules() *Rules { return g.rules.Load().Rules }
 // Waits reports whether questions of UNATTENDED runs wait for an answer.
 func (g *Gate) Waits() bool { return g.rules.Load().unattended != deny }
 
-// Swap activates rules. Nil activates the default rules. The hits of the rules count from now.
+// Swap activates rules. Nil activates the default rules. The numbers of hits start again at zero.
 func (g *Gate) Swap(rules *Rules) {
 	if rules == nil {
 		rules = Default()

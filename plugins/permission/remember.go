@@ -36,7 +36,7 @@ type Known int
 // The values of Known, in ascending order.
 const (
 	Unclear Known = iota // the command may do more than its parts: restricting rules match it, granting rules do not
-	Open                 // later input to the command may do more: granting rules do not match it
+	Open                 // input that the command gets later may do more: granting rules do not match it
 	Whole                // the parts are the whole command
 )
 

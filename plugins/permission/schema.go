@@ -134,7 +134,7 @@ func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	return true
 }
 
-// mayBelow reports the same as may for a place inside of a member or element of s.
+// mayBelow does the same as the method may, for a place inside a member or element of s.
 func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
 	if at[0].name != "" {
 		properties, _ := s["properties"].(map[string]any)

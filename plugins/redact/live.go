@@ -126,7 +126,8 @@ func (l *Live) Filter(*hook.Input) func(call.Event) ([]call.Event, []hook.Record
 	}
 }
 
-// since returns the current Redactor for a call that began after swaps swaps and has used r so far.
+// since returns the Redactor that a call must use now. swaps is the number of Swap calls before the call began. r is the Redactor that the
+// call has used so far.
 func (l *Live) since(swaps int, r *Redactor) *Redactor {
 	switch k := l.known.Load(); {
 	case k.now == r:

@@ -9,8 +9,7 @@
 // The text [redacted] or [redacted:name] replaces the secret. The time is linear in the length of any text. An output stream is treated as
 // one text, whatever its chunks. The end of a chunk that may begin a secret is retained until the next chunk or the end of the call.
 //
-// The package does not change what identifies calls (IDs, arguments, cursors), nor data with a digest. A [Redactor] is a [hook.Filter] and
-// a [hook.Scrubber].
+// The package does not change IDs, arguments, cursors, or data with a digest. A [Redactor] is a [hook.Filter] and a [hook.Scrubber].
 package redact
 
 import (

@@ -42,8 +42,8 @@ func (s *Stream) End() []byte {
 // A scanner removes values and tokens.
 type scanner struct {
 	r *Redactor
-	// b begins with bytes that are already published. The scanner keeps them to find the text before a credential. The bytes from index
-	// look on are retained.
+	// b begins with bytes that are already published. The scanner keeps them to find the text before a credential. The bytes at the index
+	// in look and after it are not published yet.
 	b    []byte
 	look int
 
@@ -58,7 +58,7 @@ type scanner struct {
 // next returns the text that no later byte can change. final reports that no bytes follow.
 func (s *scanner) next(chunk []byte, final bool) (out []byte) {
 	s.b = append(s.b, chunk...)
-	i, from := s.look, s.look // from is the first clean byte that is not in out yet
+	i, from := s.look, s.look // from is the index of the first clean byte that is not in out yet
 	covered := s.look + s.covered
 	for i < len(s.b) {
 		if s.runs != nil && i >= covered {
@@ -95,7 +95,7 @@ func (s *scanner) next(chunk []byte, final bool) (out []byte) {
 	return out
 }
 
-// skip returns the next index from i on at which a secret could begin.
+// skip returns the first index, at i or later, at which a secret could begin.
 func (s *scanner) skip(i int) int {
 	b := s.b
 	for ; i < len(b)-1; i++ {
@@ -133,7 +133,7 @@ func (s *scanner) keep(i int) {
 	}
 }
 
-// A found secret has a length, a mark, and for a token the bytes that may continue it.
+// found describes a secret in the text: its length, its mark, and, for a token, the bytes that may continue the token.
 type found struct {
 	length int
 	mark   string

@@ -55,7 +55,7 @@ var (
 	dash      = bytesOf("-")
 )
 
-// tokens are tried in this order. A longer anchor comes before its prefixes.
+// tokens are tried in this order. When one anchor is a prefix of another, the longer anchor comes first.
 var tokens = []token{
 	{name: "aws", anchor: "AKIA", least: 16, run: upper}, {name: "aws", anchor: "ASIA", least: 16, run: upper},
 	{name: "github", anchor: "github_pat_", least: 22, run: wordly},
