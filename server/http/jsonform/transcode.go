@@ -1,7 +1,6 @@
 package jsonform
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"math"
@@ -196,22 +195,32 @@ func (t *transcoder) wellKnown(in []byte, name protoreflect.FullName) bool {
 	if nanos < 0 || nanos >= int64(time.Second) || seconds < 0 || seconds > lastSecond {
 		return false
 	}
-	at := time.Unix(seconds, nanos).UTC()
+	t.out = append(t.out, '"')
 	switch name {
 	case "google.protobuf.Timestamp":
-		t.out = append(withoutZeros(at.AppendFormat(append(t.out, '"'), "2006-01-02T15:04:05.000000000")), 'Z', '"')
+		t.out = time.Unix(seconds, 0).UTC().AppendFormat(t.out, time.RFC3339) // the one form that package time writes quickly
+		t.out = append(appendFraction(t.out[:len(t.out)-1], nanos), 'Z', '"')
 	case "google.protobuf.Duration":
-		t.out = strconv.AppendInt(append(t.out, '"'), seconds, 10)
-		t.out = append(withoutZeros(at.AppendFormat(t.out, ".000000000")), 's', '"')
+		t.out = append(appendFraction(strconv.AppendInt(t.out, seconds, 10), nanos), 's', '"')
 	default:
 		return false
 	}
 	return true
 }
 
-// withoutZeros shortens the nine digits of a fraction to 6, 3 or 0 digits.
-func withoutZeros(b []byte) []byte {
-	return bytes.TrimSuffix(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("000")), []byte("000")), []byte(".000"))
+// appendFraction appends a point and 9, 6 or 3 digits. It appends nothing for zero.
+func appendFraction(dst []byte, nanos int64) []byte {
+	if nanos == 0 {
+		return dst
+	}
+	unit := int64(time.Second)
+	for nanos%1000 == 0 {
+		nanos, unit = nanos/1000, unit/1000
+	}
+	point := len(dst)
+	dst = strconv.AppendInt(dst, unit+nanos, 10) // a one, and the digits with zeros before them
+	dst[point] = '.'
+	return dst
 }
 
 // appendString appends a JSON string.
