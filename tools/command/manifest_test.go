@@ -15,7 +15,7 @@ import (
 
 const echo = "id: x\nrun: {program: /bin/echo, "
 
-// using and echoed are the beginning and the end of a manifest with a resource.
+// The constants using and echoed are the beginning and the end of a manifest with a resource.
 const (
 	using  = "mildest: {resources: [{kind: room}]}\nassess: [{effects: {"
 	echoed = "id: x\nparameters: {properties: {n: {type: string}}}\nrun: {program: /bin/echo, args: ['{n}']}\n"

@@ -19,7 +19,7 @@ type resource struct {
 func (e *effects) resources(values, defaults map[string]any) (list []tool.Resource) {
 	f := &filling{values: values, defaults: defaults}
 	for _, r := range e.Resources {
-		t, _ := parseTemplate(r.ID, "") // There is no error: the manifest was checked when it was read.
+		t, _ := parseTemplate(r.ID, "") // The error is always nil, because the template was checked when the manifest was read.
 		ids := f.texts(&t)
 		if len(ids) == 0 {
 			return nil

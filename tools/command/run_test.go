@@ -136,7 +136,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The test checks that a program with stdin: call reads the whole description of the attempt.
+// The test checks that a program whose manifest sets `stdin: call` reads the whole description of the attempt.
 func TestCallOnStandardInput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -192,7 +192,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancelling runner calls its function printed after each output of the program, and its function ended after the program has ended.
+// The runner cancelling calls the function in its field printed after each output of the program, and the function in its field ended after
+// the program has ended.
 type cancelling struct {
 	command.Exec
 	printed, ended func()
@@ -215,7 +216,7 @@ func TestCancelComesLate(t *testing.T) {
 	why := errors.New("enough")
 	for _, tt := range []struct {
 		name, run, script string
-		printed           bool // whether the call is cancelled after the first output, or after the program's end
+		printed           bool // true: the call is cancelled after the first output; false: after the end of the program
 		want              string
 	}{
 		{"it ended by itself", "", "echo done", false, "done\n"},

@@ -14,7 +14,8 @@ import (
 // Artifacts gives access to the output and the artifacts of earlier calls.
 type Artifacts interface {
 	// OpenArtifact opens the artifact or stream with this name of the call with this id. The content is its current state. It returns
-	// [fs.ErrNotExist] when none exists that the reading call may see. Artifacts of other callers and of other threads are never visible.
+	// [fs.ErrNotExist] when the artifact does not exist or the reading call may not see it. Artifacts of other callers and of other threads
+	// are never visible.
 	OpenArtifact(ctx context.Context, reader *tool.Call, id, name string) (content io.ReaderAt, size int64, err error)
 }
 

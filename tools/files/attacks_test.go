@@ -218,8 +218,8 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("brace bomb: %+v", r)
 		}
 	}
-	// A regular expression that could take minutes for one block is rejected too. A search with an expression that is only slow ends within
-	// a block.
+	// A regular expression that could take minutes for one block is rejected too. A search with an accepted but slow expression stops in
+	// the middle of a block when its time is over.
 	if err := os.WriteFile(filepath.Join(b.dir, "long.txt"), []byte(strings.Repeat("a", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}

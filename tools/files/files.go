@@ -17,30 +17,30 @@ type Config struct {
 	Root string
 	// Protect lists files whose change counts as DESTRUCTIVE, in the format of [sandbox.Protects]. Nil means [sandbox.DefaultAsked].
 	Protect []string
-	// Artifacts gives read and grep access to output of earlier calls. Nil means no access.
+	// Artifacts gives the tools read and grep access to output of earlier calls. Nil means no access.
 	Artifacts Artifacts
 	Limits    Limits
 }
 
 // Limits bound how much one call may read, write and visit. Zero fields mean the defaults.
 type Limits struct {
-	// FileSize is the maximum size of a file for write and the edits, in bytes. Default: 10 MiB.
+	// FileSize is the maximum size in bytes of a file that the tools write, edit and multi_edit can change. Default: 10 MiB.
 	FileSize int64
-	// MediaSize is the maximum size of an image or PDF that read returns, in bytes. Default: 32 MiB.
+	// MediaSize is the maximum size in bytes of an image or PDF that the tool read returns. Default: 32 MiB.
 	MediaSize int64
-	// ScanSize is the maximum number of bytes of one file that read and grep process. Default: 64 MiB.
+	// ScanSize is the maximum number of bytes that the tools read and grep process of one file. Default: 64 MiB.
 	ScanSize int64
-	// Entries is the maximum number of directory entries that one glob, grep or listing visits. Default: 500,000.
+	// Entries is the maximum number of directory entries that one call of glob, grep or read visits. Default: 500,000.
 	Entries int
-	// SearchTime is the time after which a glob or grep returns what it has found so far. Default: 10 s.
+	// SearchTime is the time after which a call of glob or grep returns what it has found so far. Default: 10 s.
 	SearchTime time.Duration
 }
 
 // Limits of one result, whatever the size of the files.
 const (
-	defaultLines  = 2000 // lines that read returns without a limit in the arguments
+	defaultLines  = 2000 // number of lines that the tool read returns when the arguments contain no limit
 	maxLines      = 5000
-	maxLineLength = 2000      // characters of a line that read returns
+	maxLineLength = 2000      // maximum number of characters of a line in the result of the tool read
 	textBudget    = 88 << 10  // bytes of text, encoded as JSON; the line that reaches this limit is the last one
 	outputBudget  = 256 << 10 // bytes of data and message: the text is in both, and the message also has line numbers
 	inlineMedia   = 64 << 10  // bytes of an image or PDF; a larger one becomes an artifact

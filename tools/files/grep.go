@@ -60,7 +60,7 @@ type query struct {
 	before, after int
 	output        string
 	limit         int
-	from          int // number of the first line in which matches count
+	from          int // number of the first line whose matches are reported
 }
 
 func queryOf(args tool.Arguments) (*query, error) {

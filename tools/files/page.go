@@ -30,8 +30,8 @@ type page struct {
 	sum      hash.Hash
 }
 
-// read reads a file to its end, because edits need the hash of the whole file. In a file of more than whole bytes, read stops when the
-// window is full, or after most bytes. When whole is 0, read computes no hash.
+// read reads a file to its end, because edits need the hash of the whole file. The parameters whole and most are numbers of bytes. In a
+// file larger than whole, read stops when the window is full, or after most bytes. When whole is 0, read computes no hash.
 func (p *page) read(in io.Reader, whole, most int64) error {
 	if whole > 0 {
 		p.sum = sha256.New()

@@ -37,7 +37,8 @@ func (l *Local) Replace(ctx context.Context, name string, content []byte, was st
 	if err := in.fill(temp, content, old); err != nil {
 		return errors.Join(plain(err), in.discard(temp))
 	}
-	// This second check leaves other programs only a moment before the rename to change the file unnoticed.
+	// The file is checked a second time right before the rename. A change by another program stays unnoticed only if it happens between
+	// this check and the rename.
 	if _, err := in.unchanged(ctx, name, was); err != nil {
 		return errors.Join(err, in.discard(temp))
 	}

@@ -17,8 +17,9 @@ type Workspace interface {
 	// Open opens a regular file or a directory for reading. It never blocks on a pipe or device.
 	Open(ctx context.Context, name string) (File, error)
 	// Replace replaces the whole file with content, atomically. The content is on disk when Replace returns. was is the SHA-256, in hex, of
-	// the content that the file must have; empty means that the file must not exist. Otherwise Replace changes nothing and returns
-	// ErrChanged. Replace creates missing folders and keeps the mode of an existing file. It does not convert line ends.
+	// the content that the file must have; empty means that the file must not exist. When the file differs from that, Replace changes
+	// nothing and returns ErrChanged. Replace creates missing folders and keeps the mode of an existing file. It does not convert line
+	// ends.
 	Replace(ctx context.Context, name string, content []byte, was string) error
 }
 

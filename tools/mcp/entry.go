@@ -64,7 +64,7 @@ type OnCancel string
 
 // The reactions. A restart makes the other calls of the process fail with CONNECTION_LOST.
 const (
-	CancelByTrust  OnCancel = ""        // the same as restart for TrustNone, and as leave otherwise
+	CancelByTrust  OnCancel = ""        // the same as CancelRestarts for TrustNone, and as CancelLeaves for other levels of trust
 	CancelRestarts OnCancel = "restart" // kill all processes of the server, and start it again
 	CancelLeaves   OnCancel = "leave"   // let the server continue; the outcome of the call is unknown
 )

@@ -283,7 +283,7 @@ func ticket(key string, list []*question) tool.Ticket {
 func answersTo(list []*question, result string) []answer {
 	each := map[string]json.RawMessage{}
 	if len(list) > 1 {
-		_ = json.Unmarshal([]byte(result), &each) // There is no error: the result matches the schema, or no question has a form.
+		_ = json.Unmarshal([]byte(result), &each) // An error does not matter. When a question has a form, the result matches the ticket's schema. When all questions are URLs, the variable each is not used.
 	}
 	var out []answer
 	for _, q := range list {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// reports makes an answer wait for the reports that the server sent before it. Without it the answer could come first, because the SDK
-// handles each report in a separate goroutine. It counts the reports that have arrived, and those that were handled.
+// reports makes an answer wait for the reports that the server sent before it. Otherwise the call could get the answer first, because the
+// SDK handles each report in a separate goroutine. It counts the reports that have arrived, and those that were handled.
 type reports struct {
 	mu           sync.Mutex
 	came, passed int64

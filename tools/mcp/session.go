@@ -103,7 +103,7 @@ func (n *session) tools(ctx context.Context) (all []*sdk.Tool, err error) {
 	return nil, fmt.Errorf("has more than %d pages", maxPages)
 }
 
-// askAgain makes follow read the list again.
+// askAgain makes the method follow read the list again.
 func (n *session) askAgain() {
 	select {
 	case n.relist <- struct{}{}:

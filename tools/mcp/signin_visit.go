@@ -184,7 +184,7 @@ func (s *signin) together(issuer string, scopes []string) []string {
 }
 
 // issuer returns the metadata of the authorization server. When the MCP server names no authorization server, it counts as its own
-// authorization server, as in the era of 2025-03-26. When it publishes no endpoints for that either, the default endpoints apply.
+// authorization server, as in the era of 2025-03-26. When such a server publishes no endpoints, the default endpoints are used.
 func (s *signin) issuer(ctx context.Context, about *oauthex.ProtectedResourceMetadata) (*oauthex.AuthServerMeta, error) {
 	if about != nil {
 		at, err := auth.GetAuthServerMetadata(ctx, about.AuthorizationServers[0], s.http)

@@ -58,7 +58,7 @@ func (s *server) offerSignin() {
 		ID: id, DisplayName: cleanLine(s.entry.Key+": sign in", maxTitle), Category: "mcp",
 		Description: "Asks a person to sign in to the MCP server " + cleanLine(s.entry.Key, maxTitle) + ". Its tools are available afterwards.",
 		Parameters:  json.RawMessage(`{"type":"object","additionalProperties":false}`),
-		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // The tier is OBSERVE because the call asks a person in any case.
+		Effects:     tool.Effects{Mutability: tool.Mutating, Safety: tool.SafetyNetwork, Tier: tool.Observe, OpenWorld: true}, // Every call of this tool asks a person to sign in, so the tier OBSERVE is enough.
 	}
 	s.cfg.Tools.Replace(s.source.Name, []tool.Tool{&signinTool{s, d}})
 }

@@ -180,8 +180,8 @@ func (s *shell) showOutput(ctx context.Context, call *tool.Call, args outputArgu
 	}
 }
 
-// page returns a part of the output of a shell. It starts at since. When since is nil, it starts where the last read ended. The parameter
-// most limits its size, in bytes. With lines set, it ends at a line end if more output follows.
+// page returns a part of the output of a shell. The part starts at the offset since, or, when since is nil, where the last read ended. The
+// parameter most limits the size of the part, in bytes. With lines set, the part ends at a line end if more output follows.
 func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -49,8 +49,8 @@ func FuzzAssess(f *testing.F) {
 	})
 }
 
-// takesSuffix reports whether bash would run "; rm -rf x" when it is appended to text. It would not when the suffix becomes part of a
-// comment or a here-document, or when the semicolon is escaped.
+// takesSuffix reports whether bash would run "; rm -rf x" when it is appended to text. bash does not run it when the suffix becomes part of
+// a comment or a here-document, or when the semicolon is escaped.
 func takesSuffix(text string) bool {
 	last := text[strings.LastIndexByte(text, '\n')+1:]
 	return !strings.HasSuffix(text, `\`) && !strings.Contains(last, "#") && !strings.Contains(text, "<<")

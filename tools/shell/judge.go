@@ -156,7 +156,7 @@ var interpreters = map[string]string{
 }
 
 // runners are programs that run a command from their arguments and are not analysed in detail. The value is the reason why such a command
-// always counts as unreadable. When it is empty, the command counts as a change that may run more than it shows.
+// always counts as unreadable. When the value is empty, the command counts as a change that may run more than it shows.
 var runners = map[string]string{
 	"sudo": "runs with other rights", "su": "runs with other rights", "doas": "runs with other rights", "pkexec": "runs with other rights",
 	"runuser": "runs with other rights", "chroot": "runs elsewhere", "unshare": "runs elsewhere", "nsenter": "runs elsewhere",

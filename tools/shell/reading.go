@@ -67,7 +67,7 @@ func (r reader) refuses(args []word) string {
 		case careful && w.open:
 			return "it may contain options: " + w.source
 		case w.literal && w.value == "--":
-			ended = !r.plain // check of a plain reader also handles the operands after --.
+			ended = !r.plain // For a plain reader, the function in check also handles the operands after --.
 		case strings.HasPrefix(w.value, "--"):
 			if r.names(w.value) {
 				return w.value + " does more than read"
@@ -141,7 +141,7 @@ func noOperands(args []word) string {
 	return ""
 }
 
-// oneOperand is a check for commands that write to their second operand: they must not have one.
+// oneOperand returns a reason when there is a second operand. It is the check of commands that write to their second operand.
 func oneOperand(args []word) string {
 	operands := 0
 	for _, w := range args {

@@ -29,8 +29,9 @@ func (p Part) Spellings() []string { return append([]string{p.Text}, p.Also...) 
 
 // Split returns the parts of a command text, each text once. It includes parts in substitutions, functions and inner shells.
 //
-// ok reports that the list of parts is complete. When ok is false, Split did not understand some of the text, or it is known only at run
-// time. Then a rule that allows single commands must not allow the text. A rule that denies can only check the parts that were found.
+// ok reports that the list of parts is complete. When ok is false, Split did not understand some of the text, or some of the parts are
+// known only at run time. Then a rule that allows single commands must not allow the text. A rule that denies can only check the parts that
+// were found.
 func Split(command string) (parts []Part, ok bool) {
 	a := analyse(command, "")
 	return a.parts, !a.worst.opaque

@@ -105,7 +105,8 @@ func (s *Subagent) Describe(_ context.Context, c *tool.Call) (tool.Description, 
 	}, nil
 }
 
-// depthLabel is a label of the calls that a subagent makes. It contains the number of levels of subagents that are permitted below.
+// depthLabel is a label of the calls that a subagent makes. Its value is the number of levels of subagents that are permitted below such a
+// call.
 const depthLabel = "subagent.depth_left"
 
 // levels returns the number of levels of subagents that are permitted from this call on, including this call's own level.

@@ -280,7 +280,7 @@ func (w *work) agent(box *Toolbox) tool.Agent {
 	case box == nil || len(parent.Allow) == 0:
 	case len(cfg.Tools.Allow) == 0:
 		a.Allow = parent.Allow
-	default: // No globs express the intersection of two lists of globs, so Allow lists the tool names.
+	default: // The intersection of two lists of globs cannot be written as globs, so Allow lists the tool names.
 		a.Allow = slices.Sorted(maps.Values(box.Names))
 		if len(a.Allow) == 0 {
 			a.Allow, a.Exclude = nil, []string{"*"}

@@ -11,7 +11,7 @@ import (
 // ErrNotHeld means that a session does not hold a lease: the lease belongs to another worker, is lost, or has ended.
 var ErrNotHeld = errors.New("the lease is not held")
 
-// A lease is one piece of work that a worker does or will do. The hub's lock guards all fields below opening.
+// A lease is one piece of work that a worker does or will do. The hub's lock guards all fields after the field opening.
 type lease struct {
 	id   string
 	tool *offered
@@ -20,7 +20,7 @@ type lease struct {
 	done chan struct{} // closed when the lease has ended; result and err are then valid
 
 	back  chan struct{} // closed when a worker that reconnects names the lease; nil unless an earlier daemon gave the lease
-	taken chan struct{} // closed when the call waits for the lease again, or never will
+	taken chan struct{} // closed when the call waits for the lease again, or when it is certain that no call will wait
 
 	opening chan struct{} // a lock: the goroutine that has put an entry into the channel may open the input
 

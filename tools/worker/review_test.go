@@ -238,7 +238,7 @@ func TestT125WorkerNames(t *testing.T) {
 	}
 }
 
-// TestWorkers checks what the hub says of a worker that runs a call.
+// TestWorkers checks what Workers returns about a worker that runs a call.
 func TestWorkers(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		o := offer("b", "a", "taken")

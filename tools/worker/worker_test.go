@@ -89,7 +89,7 @@ func (m *memory) all() (all []worker.Known) {
 // line is a Line that records the messages to a worker.
 type line struct {
 	mu      sync.Mutex
-	started []string // ids of the leases of the start messages that the worker received
+	started []string // ids of the leases in the start messages that the worker received
 	kinds   []string
 	cancels []string
 	lost    []string

@@ -80,6 +80,6 @@ type Line interface {
 	// Input sends input that a person typed into a call. position is the offset of data in the whole input. ended reports that no input
 	// follows.
 	Input(lease string, position int64, data []byte, ended bool, err error)
-	// End tells the worker that the connection ends. The owner of the session must then close it. reason is in UPPER_SNAKE_CASE.
+	// End tells the worker that the connection ends. The owner of the session must then close the session. reason is in UPPER_SNAKE_CASE.
 	End(reason string, why error)
 }
