@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// tenProperties is the schema of the speed targets, with arguments of 200 bytes.
+// The speed targets are for the schema tenProperties and the arguments tenArguments, which have 200 bytes.
 const (
 	tenProperties = `{"type":"object","additionalProperties":false,"required":["path","pattern"],"properties":{
 		"path":{"type":"string","minLength":1,"maxLength":4096},"pattern":{"type":"string"},"glob":{"type":"string"},

@@ -93,7 +93,7 @@ func (e *Entry) override(descriptions map[string]string, names map[Origin]Name) 
 	return err
 }
 
-// rename gives the entry a new id. An alias that is the new id is no alias any more.
+// rename gives the entry a new id. When the new id was an alias of the entry, it is removed from the aliases.
 func (e *Entry) rename(name Name) error {
 	d := &e.Descriptor
 	d.ID, d.SourceID = name.ID, e.own.ID

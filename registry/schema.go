@@ -33,7 +33,7 @@ func (e *SchemaError) Error() string {
 // A Schema is a compiled JSON Schema. It may be used from many goroutines.
 type Schema struct {
 	document any  // The parsed and prepared schema. Violations quote it.
-	asserted bool // Its formats are asserted.
+	asserted bool // true when the formats in the schema are asserted
 	effort   effort
 	compiled *jsonschema.Schema
 	fast     *fastSchema // nil when the schema has no fast check

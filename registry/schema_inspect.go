@@ -74,7 +74,7 @@ type node struct {
 	members  []*node
 	weight   int64 // cost of one visit; 1 for a plain subschema
 	patterns int64 // instructions of its patterns
-	dynamic  bool  // Its reference is resolved only during a check.
+	dynamic  bool  // The node has a reference that is resolved only during a check.
 }
 
 type reference struct {
@@ -91,8 +91,8 @@ type inspector struct {
 	refs    []reference
 }
 
-// inspect walks a schema and refuses one that must not be compiled. It returns the cost of a check and the draft. It also prepares the
-// document: it renames pattern, and removes the identity of the root, because all references are local.
+// inspect walks a schema and refuses a schema that must not be compiled. It returns the cost of a check and the draft. It also prepares the
+// document: it renames the keyword pattern, and removes the identity of the root, because all references are local.
 func inspect(document any) (effort, int, error) {
 	in := &inspector{draft: 2020, root: document, nodes: map[string]*node{}, anchors: map[string]string{}}
 	if m, ok := document.(map[string]any); ok {
@@ -108,7 +108,7 @@ func inspect(document any) (effort, int, error) {
 	if err != nil {
 		return effort{}, 0, err
 	}
-	for len(in.refs) > 0 { // A target that was not visited yet may have references of its own.
+	for len(in.refs) > 0 { // A target that was not visited yet may contain further references.
 		ref := in.refs[0]
 		in.refs = in.refs[1:]
 		target, err := in.resolve(ref)

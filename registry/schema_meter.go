@@ -114,8 +114,8 @@ func length(v any) int64 {
 	return 0
 }
 
-// A metered schema is compiled again when a value first needs it. Its checks count each step and stop at the limit. It runs one check at a
-// time, so an expensive value delays only values of the same schema.
+// metered is a second compilation of a schema, made when a value first needs it. Its checks count each step and stop at the limit. Only one
+// of these checks runs at a time, so an expensive value delays only values of the same schema.
 type metered struct {
 	mu       sync.Mutex
 	compiled *jsonschema.Schema

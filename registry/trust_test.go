@@ -135,7 +135,8 @@ func TestT74ChangedDefinition(t *testing.T) {
 }
 
 // A refused definition stays in quarantine, and the daemon does not ask again when the source sends it again. The trusted definition is
-// offered again as soon as the source sends it. Another definition waits for another answer, and an operator can still accept a refused one.
+// offered again as soon as the source sends it. A different definition needs a new answer. An operator can still accept a refused
+// definition.
 func TestRefusedDefinition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pins := &memoryPins{pins: map[string]registry.Pin{}, refused: map[string]registry.Refusal{}}

@@ -30,7 +30,7 @@ func (f finding) text() string {
 		return "is " + show(f.value) + "; want the format " + show(f.want)
 	case "not":
 		return "is " + show(f.value) + ", which is excluded"
-	case "oneOf": // Without causes, the value matches too many of them.
+	case "oneOf": // Errors with causes are handled by addForms. An error without causes means that the value matches more than one form.
 		return "fits more than one of the allowed forms; want exactly one"
 	case "uniqueItems":
 		return "holds an item twice; want each once (" + f.Message + ")"

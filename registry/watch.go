@@ -19,8 +19,8 @@ func (r *Registry) Watch(o Offer) *Watcher {
 	return &Watcher{registry: r, offer: o, at: at, seen: visible(at, &o)}
 }
 
-// Next waits until the tools of the offer change, or until ctx is done. A change of other tools does not wake it: a caller must not be able
-// to tell a hidden tool from one that does not exist.
+// Next waits until the tools of the offer change, or until ctx is done. A change of other tools does not wake the watcher: a caller must
+// not be able to distinguish a hidden tool from a tool that does not exist.
 func (w *Watcher) Next(ctx context.Context) error {
 	for {
 		select {

@@ -600,8 +600,8 @@ func TestWithoutUserNamespaces(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// The test checks a container with a masked /proc, in which no other /proc can be mounted. The command does not run; in no case does the
-// sandbox show it the outer /proc (T43).
+// The test checks a container with a masked /proc, in which no other /proc can be mounted. The command does not run, and the sandbox never
+// shows the outer /proc to it (T43).
 func TestMaskedProc(t *testing.T) {
 	if os.Getenv(elsewhereVariable) == "" {
 		elsewhere(t, "^TestMaskedProc$", within("mount -t tmpfs none /proc/irq", "-Urm"))
@@ -707,7 +707,7 @@ func TestT129SocketsWithOtherNames(t *testing.T) {
 }
 
 // The test checks that sockets in the workspace are covered even if they have a second name there, or were bound through another mount of
-// it (T129).
+// the workspace (T129).
 func TestT129SocketsByOtherWays(t *testing.T) {
 	r := open(t)
 	base := t.TempDir()

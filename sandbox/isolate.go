@@ -303,7 +303,7 @@ func (run *run) awaitLast() {
 func (r *Runner) listInner(run *run) {
 	c, err := takeCensus()
 	if err != nil {
-		return // The PIDs are not reported, but process 1 is ended in any case.
+		return // The PIDs are not reported, but process 1 is still ended.
 	}
 	found, _ := r.family.linked(run, c)
 	for pid, p := range found {

@@ -77,7 +77,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	)
 	deadline, struck := time.Now().Add(killBound), false
 	stopped := map[int]bool{}
-	var calm time.Time // time since which no process lives
+	var calm time.Time // start of the time without living processes; zero while a process lives
 	pause := time.Millisecond
 	for round := 0; ; round++ {
 		c, err := takeCensus()
@@ -102,7 +102,7 @@ func (f *family) end(group int, killed map[int]bool, find finder) []process {
 			return left
 		}
 		if time.Now().After(deadline) {
-			strike(living, group, killed) // These processes may only be stopped. They are killed, because otherwise they would stay stopped.
+			strike(living, group, killed) // Some of these processes may be stopped and not killed yet. They are killed now, so that they do not stay stopped.
 			if struck {
 				if len(left) == 0 && c.moving {
 					left = append(left, process{}) // New processes still appear, but each census comes too late to identify one.

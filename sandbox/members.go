@@ -48,7 +48,8 @@ func (k *pack) seeds(c *census) []int {
 type finder func(*census) (mine, doubtful map[int]process)
 
 // spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process gets into a session of other
-// processes only by birth, so every process in a run's session belongs to the run. spread adds no process for which may returns false.
+// processes only by birth, so every process in a run's session belongs to the run. spread adds a process only when the function may returns
+// true for it.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
 	entered := map[int]bool{} // sessions whose members were added; without it, the work would grow with the square of a session's size
 	for len(seeds) > 0 {
@@ -69,8 +70,8 @@ func (c *census) spread(found map[int]process, seeds []int, may func(process) bo
 
 // active holds the runs that have not ended.
 type active struct {
-	// A goroutine that forks holds starting for writing until its run has the PID. Goroutines that judge children of this process hold it
-	// for reading, so that they never mistake a main process for an orphan.
+	// The lock starting keeps main processes from being mistaken for orphans. A goroutine that forks holds it for writing until its run has
+	// the PID. A goroutine that judges children of this process holds it for reading.
 	starting sync.RWMutex
 
 	mu     sync.Mutex
@@ -219,8 +220,8 @@ func helpers(runs []*run) map[int]bool {
 	return sessions
 }
 
-// others returns the runs that have a process, except but. It includes every run whose process can be in an earlier census, unless that
-// process was still in a helper's session.
+// others returns all runs that have a process, without the run but. It includes every run whose process can be in an earlier census, unless
+// that process was still in a helper's session.
 func (a *active) others(but *run) []*run {
 	a.starting.RLock()
 	defer a.starting.RUnlock()

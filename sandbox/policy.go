@@ -35,8 +35,8 @@ const (
 // The process sees the system directories read-only, a separate /proc, /dev and /tmp, and the workspace at its usual path. It has no
 // capabilities and cannot gain any. It may make only the system calls of a list, and it cannot signal or inspect a process outside.
 type Policy struct {
-	Name      string // the operator's name for it; the gateway receives it
-	Source    string // the program that the policy is for, such as mcp:memory; passed to the gateway; empty when it is for several
+	Name      string // the operator's name for the policy; the gateway receives it
+	Source    string // the program that the policy is for, such as mcp:memory; passed to the gateway; empty when the policy is for several programs
 	Workspace string // absolute path; required; not "/"
 	ReadOnly  bool   // makes the workspace read-only
 	// Read lists more paths to show read-only at their usual places. Paths that do not exist are left out.
@@ -53,7 +53,7 @@ type Policy struct {
 	Ports     []uint16       // empty means 80 and 443
 	Addresses []netip.Prefix // addresses that names may resolve to besides those of the public network
 	// NoUnixSockets allows unix sockets only as connected pairs. Then the process also cannot reach a socket that another process binds in
-	// the workspace during the run. Sockets that exist when the run starts are covered in any case.
+	// the workspace during the run. Sockets that exist when the run starts are covered even without NoUnixSockets.
 	NoUnixSockets bool
 	// Unsupervised is for machines without user namespaces: the run uses no kernel namespaces. Files and network are isolated only by
 	// Landlock and the list of system calls, and all sockets except pairs are refused. The Runner finds and ends the processes in the same

@@ -37,7 +37,7 @@ type resident struct {
 }
 
 type helperProcess struct {
-	run    *run // Listed among the runs, so that the helper is not taken for an orphan or a leftover process. It is never attended.
+	run    *run // This run is in the list of runs, so that the helper is not taken for an orphan or a leftover process. It is never attended.
 	socket *os.File
 	handle *os.Process
 	gone   chan struct{}

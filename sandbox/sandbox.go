@@ -68,7 +68,7 @@ const (
 // ErrClosed means that the Runner was closed.
 var ErrClosed = errors.New("sandbox is closed")
 
-// ErrKept means that no process was started, because another daemon may own the store, and with it the call, by now.
+// ErrKept means that no process was started, because another daemon may own the store now, and with the store also the call.
 var ErrKept = errors.New("the process was not started, because another daemon may own the store")
 
 // Config configures a Runner.
@@ -89,9 +89,9 @@ type Config struct {
 	ControlGroup string
 	// Gateway serves the processes with [NetworkProxy]. When it is nil, such processes are refused.
 	Gateway Gateway
-	// StartBy is called right before a process begins. It returns an error when another daemon may own the call by now; then the process
-	// does not start. Otherwise it returns the latest start time, measured with CLOCK_BOOTTIME, or 0 for no limit. An isolated process
-	// checks the clock right before its program begins. Nil means that every process may start.
+	// StartBy is called right before a process begins. It returns an error when another daemon may own the call now; then the process does
+	// not start. Otherwise it returns the latest start time, measured with CLOCK_BOOTTIME, or 0 for no limit. An isolated process checks
+	// the clock right before its program begins. Nil means that every process may start.
 	StartBy func(context.Context) (time.Duration, error)
 }
 

@@ -7,8 +7,8 @@ import (
 
 // watchLoop records the process tree of the active runs and reaps orphans that have ended.
 func (r *Runner) watchLoop() {
-	// A census reads one file for each process of the machine, so it may use at most 2 % (1/share) of one core. The interval grows up to
-	// longest while the runs' processes do not change, for example with servers that idle for days.
+	// A census reads one file for each process of the machine, so it may use at most 2 % (1/share) of one core. While the runs' processes
+	// do not change, for example with servers that idle for days, the interval grows up to the constant longest.
 	const shortest, longest, share = 250 * time.Millisecond, 4 * time.Second, 50
 	pause := time.NewTimer(shortest)
 	defer pause.Stop()

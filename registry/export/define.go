@@ -10,7 +10,7 @@ func defineOpenAI(name string, _ *tool.Descriptor, description string, parameter
 	return obj("type", "function", "function", function)
 }
 
-// defineResponses always sets strict, because Responses takes a tool without it as strict.
+// defineResponses always sets the member strict, because the Responses API treats a tool without this member as strict.
 func defineResponses(name string, _ *tool.Descriptor, description string, parameters any, strict bool) *object {
 	return obj("type", "function", "name", name, "description", description, "parameters", parameters, "strict", strict)
 }

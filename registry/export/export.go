@@ -22,7 +22,7 @@ const (
 	OpenAI Format = "openai" // tools of Chat Completions
 	// OpenAIStrict is OpenAI with strict schemas. A tool without a strict form is exported as in OpenAI, with a note.
 	OpenAIStrict Format = "openai-strict"
-	// Responses is for OpenAI's Responses, and ResponsesStrict for the same with strict schemas.
+	// Responses is the format of OpenAI's Responses API. ResponsesStrict is the same format with strict schemas.
 	Responses       Format = "openai-responses"
 	ResponsesStrict Format = "openai-responses-strict"
 	Anthropic       Format = "anthropic"

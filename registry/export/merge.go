@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// merged returns a schema for values that match both a and b. For two keywords that it cannot merge, it keeps the one of a and describes
-// the one of b.
+// merged returns a schema for values that match both a and b. When it cannot merge two values of a keyword, it keeps the value of a and
+// describes the value of b.
 func (p *conversion) merged(a, b *object, at string) *object {
 	for _, m := range b.members {
 		if !a.has(m.name) {
@@ -110,7 +110,7 @@ func contains(list []any, v any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return same(v, other) })
 }
 
-// oneOrAll returns the value of the keyword type for these types: a string for one type, else an array.
+// oneOrAll returns the value of the keyword type for these types: a string for one type, and an array for several types.
 func oneOrAll(types []any) any {
 	if len(types) == 1 {
 		return types[0]

@@ -81,7 +81,7 @@ func (p *conversion) keyword(out *object, m member, at string, depth int) {
 	case "allOf", "anyOf", "oneOf", "prefixItems":
 		out.set(m.name, p.plains(m.value, at, depth))
 	case "items":
-		if _, tuple := m.value.([]any); tuple { // An array was a tuple before 2020-12.
+		if _, tuple := m.value.([]any); tuple { // Before the draft 2020-12, items with an array means a tuple.
 			out.set("prefixItems", p.plains(m.value, join(at, "*"), depth))
 			return
 		}

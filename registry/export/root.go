@@ -117,7 +117,7 @@ func (p *conversion) either(a, b *object) *object {
 	return obj("anyOf", []any{a, b})
 }
 
-// choices returns the values of a schema that has only a type and an enum or const, else nil.
+// choices returns the allowed values of a schema that contains only a type and an enum or const. For other schemas it returns nil.
 func choices(o *object) []any {
 	for _, m := range o.members {
 		if m.name != "type" && m.name != "enum" && m.name != "const" && m.name != "description" {

@@ -54,7 +54,7 @@ func openAI(d map[string]any) error {
 	})
 }
 
-// responses requires the member strict, because a tool without it is taken as strict.
+// responses requires the member strict, because a tool without this member counts as strict.
 func responses(d map[string]any) error {
 	if _, said := d["strict"].(bool); !said || d["type"] != "function" {
 		return fmt.Errorf("strict or type: %v", d)

@@ -20,7 +20,8 @@ const (
 	fields
 )
 
-// TestRealQueries finds nearly the same number of tools (within two) in a wide range of these constants. The values are from its middle.
+// In a wide range of these constants, TestRealQueries finds nearly the same number of tools (within two). The values are from the middle of
+// this range.
 const (
 	saturation = 2.0 // BM25's k1: how many occurrences count fully
 	lengthNorm = 0.3 // BM25's b: how much the length of a text reduces the weight of its words
@@ -66,7 +67,7 @@ func (doc *Document) add(field int, texts ...string) {
 // their ids. One source has at most three quarters of the result, unless too few documents of other sources match.
 func Search(query string, docs []*Document, limit int) []int { return search(query, docs, nil, limit) }
 
-// search is like [Search], but the result has no document of without.
+// search does the same as [Search], but omits the documents whose indices are in without.
 func search(query string, docs []*Document, without map[int]bool, limit int) []int {
 	scores := scores(query, docs)
 	var order []int
@@ -98,7 +99,7 @@ func scores(query string, docs []*Document) []float64 {
 	var means [fields]float64
 	for _, doc := range docs {
 		for f, n := range doc.lengths {
-			means[f] += n // exact, so the order of the documents does not matter
+			means[f] += n // The sum is exact, so it does not depend on the order of the documents.
 		}
 	}
 	for f := range means {

@@ -63,7 +63,7 @@ func TestRealQueries(t *testing.T) {
 	}
 }
 
-// ask returns for how many queries of a file the first 8 tools have one of the expected ids.
+// ask returns the number of queries in a file, and the number of queries for which the first 8 tools include an expected id.
 func ask(t *testing.T, tools []*tool.Descriptor, docs []*rank.Document, file string) (asked, found int) {
 	t.Helper()
 	f, err := os.Open(file)

@@ -205,7 +205,7 @@ func (p *Pool) tidyLocked() {
 }
 
 // Close removes all groups that were put back. A group that still contains a process after a second is not removed; the error contains its
-// name. Sweep of a later process of the owner removes it.
+// name. A later process of the owner removes this group with Sweep.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// defaultPeriod is the default of the kernel.
+// defaultPeriod is the kernel's default for the period in which a CPU limit is enforced.
 const defaultPeriod = 100 * time.Millisecond
 
-// files contains the file names of one version.
+// files contains the names of a group's files. cgroup version 1 and version 2 use different names.
 type files struct {
 	memory, swap, pids string
-	held               string // bytes of memory that the group uses now
-	kills              string // contains a line oom_kill
+	held               string // file with the number of bytes of memory that the group uses now
+	kills              string // file with a line that begins with oom_kill
 }
 
 func (p *place) files() files {
@@ -111,7 +111,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 	return write(g.path(CPU, "cpu.cfs_quota_us"), orMax(quota, "-1"))
 }
 
-// read returns the counters of the group. They start at zero when it is created.
+// read returns the counters of the group. The counters start at zero when the group is created.
 func (g *Group) read() (u Usage, err error) {
 	if g.has(Memory) {
 		if u.OOMKills, err = g.field(Memory, g.place.files().kills, "oom_kill"); err != nil {
@@ -162,7 +162,7 @@ func (g *Group) number(controller, file string) (int64, error) {
 	return strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 }
 
-// field returns the number after a name in a file. It is 0 when the kernel does not count it.
+// field returns the number that follows a name in a file. It returns 0 when the file does not contain the name.
 func (g *Group) field(controller, file, name string) (int64, error) {
 	text, err := g.text(controller, file)
 	if err != nil {

@@ -38,7 +38,8 @@ type Config struct {
 
 // Headers returns headers, such as credentials, for a plain request. The process that sends the request must not see them.
 type Headers interface {
-	// Headers returns the headers to set in an allowed request. An error refuses the request, and the process can read its text.
+	// Headers returns the headers to set in an allowed request. When it returns an error, the request is refused, and the process can read
+	// the error's text.
 	Headers(ctx context.Context, r Plain) (http.Header, error)
 }
 
