@@ -81,8 +81,9 @@ func (q *Query) Holds(c *Call) bool {
 // A Page has calls in the order of their creation, newest first unless the query says otherwise. Callers must not modify the calls, because
 // several pages may share them.
 type Page struct {
-	Calls []*Call
-	Next  int64 // 0 on the last page; a page with too few calls, or none, need not be the last
+	Calls     []*Call
+	Positions []int64 // positions of Calls, set by the store; a query continues after a call when After is the position of the call
+	Next      int64   // 0 on the last page; a page with too few calls, or none, need not be the last
 	// Partial means that the store stopped after [MaxScan] calls. Skipped is the number of calls that did not match.
 	Partial bool
 	Skipped int

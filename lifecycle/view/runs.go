@@ -150,10 +150,12 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 			if took {
 				found++
 			}
-			if found == q.Limit {
-				base.Limit = i + 1 // If the page ends with this call, the page returns the position of this call.
-				page, err = r.cfg.Store.Calls(ctx, base)
-				return page.Next, err
+			switch {
+			case found < q.Limit:
+			case i == len(page.Calls)-1:
+				return page.Next, nil // 0 at the end of the list
+			default:
+				return page.Positions[i], nil
 			}
 		}
 		if base.After = page.Next; base.After == 0 {

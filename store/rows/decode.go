@@ -120,13 +120,13 @@ func (f *Finder) Page() (page call.Page) {
 		page.Next, page.Partial = f.last, true
 	}
 	page.Skipped = f.skipped
-	page.Calls = make([]*call.Call, 0, len(found))
+	page.Calls, page.Positions = make([]*call.Call, 0, len(found)), make([]int64, 0, len(found))
 	for _, c := range found {
 		if c.Err != nil {
 			page.Corrupt = append(page.Corrupt, c.Key)
 			continue
 		}
-		page.Calls = append(page.Calls, c.Call)
+		page.Calls, page.Positions = append(page.Calls, c.Call), append(page.Positions, c.Position)
 	}
 	return page
 }
