@@ -182,7 +182,7 @@ type Failover struct {
 type Timeouts struct {
 	Queue   time.Duration `yaml:"queue" default:"30s" min:"1ms" max:"1d" help:"longest time that a call waits for a slot"`
 	Attempt time.Duration `yaml:"attempt" default:"10m" min:"1ms" max:"7d" help:"longest time of an attempt, from its intent to its result, unless the call or the tool sets another one"`
-	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher before it is cancelled; 0 cancels it at once, never lets it run to its end"`
+	Linger  time.Duration `yaml:"linger" default:"30s" min:"never" max:"365d" help:"time that a call continues without a watcher before it is cancelled; 0 cancels it at once; with never, it runs to its end"`
 	Grace   time.Duration `yaml:"grace" default:"5s" min:"1ms" max:"1h" help:"time within which a cancelled tool can return before it is abandoned"`
 	Expiry  time.Duration `yaml:"expiry" default:"30d" min:"1s" max:"30d" help:"time that a ticket waits for a decision before it expires, unless the ticket sets another one"`
 	Drain   time.Duration `yaml:"drain" default:"30s" min:"0" max:"1h" help:"time within which running calls can end by themselves when the daemon stops; 0 ends them at once"`
