@@ -77,7 +77,7 @@ func NewAuth(configured []Token, peers []Peer) (*Auth, error) {
 	return a, nil
 }
 
-// A peer is a local user with the context that ends when the user loses these rights.
+// A peer is a local user. Its context ends when the user loses these rights.
 type peer struct {
 	id     Identity
 	revoke context.CancelCauseFunc
@@ -258,8 +258,9 @@ func Expired(at time.Time) *call.Refusal {
 	return call.Refuse(call.Unauthenticated, "TOKEN_EXPIRED", "the credential expired at %s", call.FormatTime(at))
 }
 
-// CanApprove reports whether the namespace has enough approvers. It counts each subject once, and does not count the subjects in not. An issuer
-// or a certificate rule whose principals can be approvers stands for any number of people, unless the rule names a subject.
+// CanApprove reports whether the namespace has enough approvers. It counts each subject once, and ignores the subjects in the parameter
+// not. If an issuer or a certificate rule can give the role to any number of people, CanApprove counts it as enough people. A rule with a
+// fixed subject counts as one person.
 func (a *Auth) CanApprove(namespace string, who *tool.Approvers, not ...string) bool {
 	left := max(who.Count, 1)
 	seen := slices.Clone(not)
@@ -302,7 +303,7 @@ func With(ctx context.Context, id *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, id)
 }
 
-// Nobody is the identity of a request that needs no credential.
+// Nobody is the identity in the context of a request to a public method, because no client was authenticated.
 var Nobody = &Identity{}
 
 // From returns the identity of the request that ctx belongs to.

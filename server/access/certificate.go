@@ -19,7 +19,8 @@ type CertificateRule struct {
 	// Match is a SPIFFE id, or the whole distinguished name of the subject as in RFC 4514, such as CN=ci,O=Acme. The last part of a SPIFFE id may
 	// be *, which matches every id that begins with the parts before it.
 	Match string
-	// Principal is the principal of the certificates. If its subject is empty, the name that matched is the subject.
+	// Principal is the principal of clients with a matching certificate. If its subject is empty, the name in the certificate becomes the
+	// subject.
 	Principal tool.Principal
 }
 
@@ -33,7 +34,7 @@ type certificateRule struct {
 // maxName bounds the name in a certificate, and the subject and namespace of a token, in bytes.
 const maxName = 256
 
-// printable reports whether records and terminals can show a text as it is.
+// printable reports whether records and terminals can show a text without escapes.
 func printable(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -13,8 +13,8 @@ type Expiring struct {
 	Expires       time.Time
 }
 
-// Expiring returns the valid tokens of the namespaces that an identity oversees for which soon returns true, by expiry. It leaves out
-// browser sessions and login links.
+// Expiring returns tokens that are valid now and for which soon returns true, in the order of their expiry. It looks only at the namespaces
+// that the identity oversees, and omits browser sessions and login links.
 func (a *Auth) Expiring(by *Identity, soon func(created, expires time.Time) bool) (out []Expiring) {
 	for t := range a.tokens.Load().all() {
 		if !t.is(KindToken) || t.id.Expires.IsZero() || !by.Oversees(t.id.Namespace) || t.id.expired() != nil {

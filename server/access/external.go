@@ -20,7 +20,8 @@ type TokenVerifier interface {
 	Verify(ctx context.Context, token string) (tool.Principal, time.Time, error)
 	// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
 	MayGrant(namespace string, who *tool.Approvers) bool
-	// Sources returns, by the name of each issuer, a text that changes with the rights that its tokens give.
+	// Sources returns a map from the name of each issuer to a text. The text changes when the rights change that tokens of this issuer
+	// give.
 	Sources() map[string]string
 }
 
@@ -37,15 +38,16 @@ type External struct {
 	verified map[[sha256.Size]byte]verified // verified tokens by hash
 }
 
-// A verified holds the identity of a verified token. After the time again, the token is verified anew.
+// A verified holds the identity of a verified token. After the time in the field again, the next request verifies the token anew.
 type verified struct {
 	id    *Identity
 	again time.Time
 }
 
 const (
-	maxVerified = 4096 // verified tokens that are remembered
-	// verifyAgain is the time after which a token is verified again. A key that its issuer withdrew is accepted at most this much longer.
+	maxVerified = 4096 // largest number of verified tokens that are remembered
+	// verifyAgain is the time after which a token is verified again. When an issuer withdraws a key, tokens of this key are accepted for at
+	// most this time.
 	verifyAgain = 5 * time.Minute
 )
 
@@ -77,7 +79,7 @@ func (a *Auth) SetExternal(e *External) {
 			Kind: call.Unavailable, Reason: "ACCESS_CHANGED", Message: "the configuration of issuers and client certificates changed; send the request again", RetryAfter: time.Second,
 		})
 	}
-	_ = a.publish(context.Background(), slices.Collect(a.tokens.Load().all())) // Ignore the error: a credential that stays stored is left out at the next start.
+	_ = a.publish(context.Background(), slices.Collect(a.tokens.Load().all())) // Ignore the error: if a credential cannot be removed from the store, the next start does not load it.
 }
 
 // sources returns the sources of the issuers and the certificates.
@@ -95,7 +97,7 @@ func (e *External) sources() map[string]bool {
 }
 
 // verifySigned returns the identity of a signed token. hash is the SHA-256 of its text. It returns nil when the text is not a signed token,
-// or when the daemon accepts none.
+// or when the daemon accepts no signed tokens.
 func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.Size]byte) (*Identity, error) {
 	if e == nil || e.tokens == nil || strings.Count(text, ".") != 2 {
 		return nil, nil
@@ -123,14 +125,14 @@ func (e *External) verifySigned(ctx context.Context, text string, hash [sha256.S
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for old := range e.verified { // The order is random, so a random token makes room.
+	for old := range e.verified { // The order is random, so this removes a random token.
 		if len(e.verified) < maxVerified {
 			break
 		}
 		delete(e.verified, old)
 	}
 	e.verified[hash] = verified{&id, again}
-	return &id, id.Ended() // e may have been replaced meanwhile
+	return &id, id.Ended() // A reload may have replaced e during the verification.
 }
 
 // identifyCertificate returns the identity of a client certificate. It returns nil when the daemon maps no certificates.
@@ -151,8 +153,9 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate, so a token is required; the name of the certificate is %s", name)
 }
 
-// mayGrant reports whether any number of principals could be among these approvers in a namespace. It passes each principal that it knows by
-// name to enough, and returns true when enough does.
+// mayGrant reports whether the issuers and certificate rules can give these approvers a sufficient number of people. It returns true when
+// an issuer or rule can give the role to any number of people. Otherwise it passes each principal that a rule names to enough, and returns
+// true when enough does.
 func (e *External) mayGrant(namespace string, who *tool.Approvers, enough func(*Identity) bool) bool {
 	if e == nil {
 		return false

@@ -283,7 +283,8 @@ func TestReplacedDuringVerification(t *testing.T) {
 	refused(t, "the issuer is removed", err, "ACCESS_CHANGED")
 }
 
-// CanApprove counts issuers and open rules as any number of people, and a rule with a fixed subject as one.
+// TestApproversNobodyListed checks that CanApprove counts issuers and rules without a fixed subject as any number of people, and a rule
+// with a fixed subject as one person.
 func TestApproversNobodyListed(t *testing.T) {
 	a, err := access.NewAuth(nil, []access.Peer{{UID: 1, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"approver"}}}})
 	must(t, err)

@@ -10,7 +10,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// SessionTime is how long a session lasts unless [Auth.SetSessionTime] says otherwise or its creator's credential ends earlier.
+// SessionTime is how long a session lasts by default. [Auth.SetSessionTime] sets another time. A session never lasts longer than the
+// credential of its creator.
 const SessionTime = 12 * time.Hour
 
 // SetSessionTime sets how long later sessions last, and reports whether that is a change.
@@ -32,8 +33,8 @@ func (a *Auth) CreateLogin(ctx context.Context, by *Identity) (text string, _ *S
 	return text, s, err
 }
 
-// Exchange uses up a login link, and returns the text of a session with the rights of its creator. The session replaces the link in the
-// store in one step: after a crash, the session exists or the link is unused.
+// Exchange uses up a login link, and returns the text of a session with the rights of the link's creator. The session replaces the link in
+// the store in one step. After a crash, either the session exists or the link is still unused.
 func (a *Auth) Exchange(ctx context.Context, login string) (session string, expires time.Time, err error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -57,7 +58,7 @@ func (a *Auth) Exchange(ctx context.Context, login string) (session string, expi
 	return session, s.Expires, a.publish(ctx, all)
 }
 
-// EndSession ends a session and its requests. It returns nil when the session has ended before.
+// EndSession ends a session and its requests. It returns nil when the session has already ended.
 func (a *Auth) EndSession(ctx context.Context, session string) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestT62OnePersonManyCredentials checks that all credentials of a subject are one person. A local user, a configured token, a token that it
-// created and a browser session that began with a login link give the same subject, so they cannot approve twice.
+// TestT62OnePersonManyCredentials checks that all credentials of a subject are one person, who cannot approve twice. The credentials are a
+// local user, a configured token, a token that this user created, and a browser session.
 func TestT62OnePersonManyCredentials(t *testing.T) {
 	store := &shelf{kept: map[string]access.Stored{}}
 	olga := configured("b", "olga", time.Time{}, "approver", "operator")

@@ -20,7 +20,7 @@ import (
 // A Kind says what a stored credential is for.
 type Kind string
 
-// The kinds of stored credentials. Each is accepted in its own place only.
+// The kinds of stored credentials. The server accepts each kind only in the place that its comment names.
 const (
 	KindToken   Kind = "token"   // sent as `authorization: Bearer`
 	KindSession Kind = "session" // sent as a cookie
@@ -36,23 +36,25 @@ type Stored struct {
 	Principal tool.Principal `json:"principal"`
 	ReadOnly  bool           `json:"read_only,omitempty"`
 	Creator   string         `json:"creator"` // subject
-	// Parent names the credential that created this one, or the issuer that signed it. This credential ends with its parent.
+	// Parent names the parent: the credential that created this one, or the issuer that signed the creator's token. When the parent ends,
+	// this credential ends too.
 	Parent  string    `json:"parent"`
 	Created time.Time `json:"created"`
 	Expires time.Time `json:"expires"`
-	// Until is when the credential that created a login link expires. The session must not last longer. Zero means never.
+	// Until is set for a login link: the time when the credential of its creator expires. The session must not last longer. Zero means
+	// never.
 	Until time.Time `json:"until,omitzero"`
 }
 
 // A Store keeps stored credentials over restarts.
 type Store interface {
-	// Put stores a credential. It replaces the one with the same id in one step.
+	// Put stores a credential. If there is already a credential with the same id, Put replaces it in one step.
 	Put(ctx context.Context, s *Stored) error
 	// Remove removes a credential. It returns nil when there is none.
 	Remove(ctx context.Context, s *Stored) error
 }
 
-// forgetful is the store of an Auth without one.
+// forgetful is the store of an Auth that has no other store. It keeps nothing.
 type forgetful struct{}
 
 func (forgetful) Put(context.Context, *Stored) error    { return nil }
@@ -103,9 +105,9 @@ func (s *Stored) parse() (*token, error) {
 	return t, nil
 }
 
-// Keep makes the stored credentials valid, and keeps later ones in the same store. Call it once, before the first request. It leaves out
-// expired credentials. It removes those whose creator is no longer valid, so that they do not return when their creator does. The error
-// names credentials that cannot be read; all others are valid.
+// Keep makes the stored credentials valid, and keeps later ones in the same store. Call it once, before the first request. It ignores
+// expired credentials. It removes credentials whose creator is no longer valid, so that they do not become valid again together with the
+// creator. The error names credentials that cannot be read; all others are valid.
 func (a *Auth) Keep(store Store, stored []Stored) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -138,8 +140,8 @@ type Grant struct {
 	Expires   time.Time // required
 }
 
-// Create creates a token that permits nothing that its creator may not do, and returns its text. The token ends with the credential of its
-// creator.
+// Create creates a token and returns its text. The token never permits more than the credential of its creator, and it ends with that
+// credential.
 func (a *Auth) Create(ctx context.Context, by *Identity, g Grant) (text string, _ *Stored, err error) {
 	if err := g.check(); err != nil {
 		return "", nil, err
@@ -149,7 +151,7 @@ func (a *Auth) Create(ctx context.Context, by *Identity, g Grant) (text string, 
 		return "", nil, err
 	}
 	if p.Namespace == by.Namespace && p.Subject == by.Subject {
-		p.Groups = by.Groups // The groups of another subject are unknown.
+		p.Groups = by.Groups // The groups of another subject are unknown, so such a token gets none.
 	}
 	s := &Stored{Kind: KindToken, Name: g.Name, Principal: p, ReadOnly: g.ReadOnly, Expires: earlier(g.Expires, by.Expires)}
 	text, err = a.create(ctx, by, s)
@@ -208,7 +210,7 @@ func (a *Auth) create(ctx context.Context, by *Identity, s *Stored) (text string
 	}
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if err := by.Ended(); err != nil { // Under the lock, so that a revoked credential has no later children.
+	if err := by.Ended(); err != nil { // Check while holding the lock. Otherwise a credential could create another one after it was revoked.
 		return "", err
 	}
 	next, err := a.withRoom(s)
@@ -221,7 +223,7 @@ func (a *Auth) create(ctx context.Context, by *Identity, s *Stored) (text string
 	return text, a.publish(ctx, append(next, t))
 }
 
-// withRoom returns the tokens that have not expired, or a refusal if there are too many for another one.
+// withRoom returns the tokens that have not expired. It returns a refusal if the limit leaves no room for another token.
 func (a *Auth) withRoom(s *Stored) (next []*token, err error) {
 	all, logins := 0, 0
 	for t := range a.tokens.Load().all() {
@@ -269,7 +271,7 @@ func (a *Auth) List(by *Identity, namespace string) ([]*Stored, error) {
 func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if err := by.Ended(); err != nil { // This check holds the lock. When two credentials revoke each other, one of them remains.
+	if err := by.Ended(); err != nil { // Check while holding the lock. When two credentials revoke each other at the same time, one of them therefore remains.
 		return 0, err
 	}
 	all := slices.Collect(a.tokens.Load().all())
@@ -285,8 +287,8 @@ func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error)
 	return a.remove(ctx, all, all[i])
 }
 
-// remove removes a credential, first from the store. After a crash between the two steps, the next start leaves out the credentials that it
-// created.
+// remove removes a credential and its descendants. It removes the credential from the store first. If the daemon crashes before the
+// descendants are removed, the next start does not load them.
 func (a *Auth) remove(ctx context.Context, all []*token, t *token) (int, error) {
 	if err := a.store.Remove(ctx, t.stored); err != nil {
 		return 0, err

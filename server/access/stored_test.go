@@ -80,7 +80,7 @@ func (s *shelf) people() []access.Token {
 	}
 }
 
-// start returns an Auth as a daemon has it after a start on the store.
+// start returns an Auth that has loaded the stored credentials, like the Auth of a daemon after its start.
 func start(t testing.TB, s *shelf) *access.Auth {
 	t.Helper()
 	a, err := access.NewAuth(s.people(), []access.Peer{{UID: 7, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "admin"}}}})
@@ -121,7 +121,7 @@ func TestT137GrantBeyondCreator(t *testing.T) {
 		name   string
 		by     string
 		g      access.Grant
-		reason string // empty means that it is created
+		reason string // empty means that the token is created
 	}{
 		{"own roles", "olga", grant("caller", "operator"), ""},
 		{"fewer roles", "olga", grant("caller"), ""},
@@ -177,7 +177,8 @@ func TestT137GrantReadOnly(t *testing.T) {
 	wantReason(t, may("/toold.v1.AdminService/Purge"), "READ_ONLY")
 }
 
-// TestT137GrandchildrenEndToo (T137) checks that a token ends with its creator's credential, also when that one is configured.
+// TestT137GrandchildrenEndToo (T137) checks that a token ends with its creator's credential, also when the creator's credential is a
+// configured one.
 func TestT137GrandchildrenEndToo(t *testing.T) {
 	s := newShelf()
 	a := start(t, s)
@@ -203,7 +204,7 @@ func TestT137GrandchildrenEndToo(t *testing.T) {
 		_, err := a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + text}})
 		wantReason(t, err, "TOKEN_INVALID")
 	}
-	_, _, err = a.Create(t.Context(), late, grant("caller")) // a request that was under way when its token was revoked
+	_, _, err = a.Create(t.Context(), late, grant("caller")) // The token was revoked after this request had begun.
 	wantReason(t, err, "TOKEN_REVOKED")
 	_, err = a.Revoke(t.Context(), late, s.all()[0].ID)
 	wantReason(t, err, "TOKEN_REVOKED")
@@ -310,7 +311,8 @@ func TestStoredCredentialsSurviveRestart(t *testing.T) {
 	})
 }
 
-// TestLogin checks that a login link gives one session, which has the rights of its creator and ends with them.
+// TestLogin checks that a login link gives exactly one session. The session has the rights of the link's creator, and ends when the creator
+// loses these rights.
 func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
@@ -381,7 +383,8 @@ func TestLogin(t *testing.T) {
 	})
 }
 
-// TestSessionEndsWithCreator checks that a session, and sessions that it makes, end no later than the credential behind them.
+// TestSessionEndsWithCreator checks that a session, and sessions that it creates, end no later than the credential that created the first
+// session.
 func TestSessionEndsWithCreator(t *testing.T) {
 	s := newShelf()
 	a := start(t, s)
@@ -407,7 +410,7 @@ func TestSessionEndsWithCreator(t *testing.T) {
 	}
 }
 
-// TestStoredBound checks the limit of logins for a subject, and that expired ones do not count.
+// TestStoredBound checks the limit of login links and sessions for a subject. Expired ones do not count.
 func TestStoredBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := start(t, newShelf())
@@ -437,7 +440,7 @@ func TestStoredBoundOfNamespace(t *testing.T) {
 	_, first, err := a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
 	must(t, err)
 	parent := first.Parent
-	for i := range access.MaxStored - 2 { // Each is the child of the one before. A change must not take a time that grows with the square of the length.
+	for i := range access.MaxStored - 2 { // Each token creates the next one. The time for a change must not grow with the square of the length of this chain.
 		id := fmt.Sprint("cred-", i)
 		s.kept[id] = access.Stored{ID: id, Kind: access.KindToken, Hash: fmt.Sprintf("%x", sha256.Sum256([]byte(id))), Principal: p, Parent: parent, Expires: s.temp}
 		parent = id
@@ -457,14 +460,15 @@ func TestStoredBoundOfNamespace(t *testing.T) {
 	}
 }
 
-// TestOrphansStayAway checks that a credential whose creator was removed while the daemon did not run does not return with its creator.
+// TestOrphansStayAway removes a creator from the configuration while the daemon does not run. A credential that it created must stay
+// invalid when the creator is added again.
 func TestOrphansStayAway(t *testing.T) {
 	s := newShelf()
 	a := start(t, s)
 	text, _, err := a.Create(t.Context(), as(t, a, textOf("temp")), grant("operator"))
 	must(t, err)
 	expires := s.temp
-	s.temp = expires.Add(time.Second) // counts as another credential
+	s.temp = expires.Add(time.Second) // A token with another expiry counts as another credential.
 	start(t, s)
 	s.temp = expires
 	a = start(t, s)
@@ -472,8 +476,8 @@ func TestOrphansStayAway(t *testing.T) {
 	wantReason(t, err, "TOKEN_INVALID")
 }
 
-// TestCreatedByCertificateOrPeer checks that a token ends with the entry of the certificate that created it, and that one of a local user
-// survives a restart.
+// TestCreatedByCertificateOrPeer checks two tokens. A token that a certificate created ends with the entry of that certificate. A token
+// that a local user created survives a restart.
 func TestCreatedByCertificateOrPeer(t *testing.T) {
 	s := newShelf()
 	a := start(t, s)

@@ -18,8 +18,8 @@ import (
 // Roles is a set of roles.
 type Roles uint8
 
-// The roles of the API, in the order of roleNames. A role applies within one namespace. The exception is administrator (admin in
-// configuration and records), which applies to the whole daemon.
+// The roles of the API, in the order of roleNames. Each role applies within one namespace, except administrator, which applies to the whole
+// daemon. Configuration and records call this role admin.
 const (
 	Caller Roles = 1 << iota
 	Delegate
@@ -63,8 +63,8 @@ type Rule struct {
 	Roles  Roles // one of these roles is enough to call the method
 	Public bool  // the method needs no credential
 	Reads  bool  // the method changes nothing, so that a read-only credential may call it
-	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit: the handler waits for events until its
-	// client ends the request.
+	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit, because the handler waits for events
+	// until its client ends the request.
 	Limit time.Duration
 	// Unending is set for streams that end only with their client or with the server.
 	Unending bool
@@ -96,11 +96,12 @@ const quick = 30 * time.Second
 // long is the time limit of methods that read or change many calls.
 const long = time.Hour
 
-// MetricsMethod is the entry of the metrics over HTTP. It is for admins, because metrics concern all namespaces.
+// MetricsMethod is the name under which the table has the route of the metrics over HTTP. It needs the role admin, because metrics concern
+// all namespaces.
 const MetricsMethod = "/http/metrics"
 
-// DecisionsMethod is the entry of the answers that frontends send over HTTP. An app's own token has the role caller or delegate, and must not
-// answer for the person in front of the screen, not even the questions of its own calls.
+// DecisionsMethod is the name under which the table has the HTTP routes for answers of frontends. These routes exclude the roles caller and
+// delegate: the token of an app must not answer for the person who uses the app, not even questions of the app's own calls.
 const DecisionsMethod = "/http/decisions"
 
 // Table returns the rule of every method. A server serves no method that is not in the table.

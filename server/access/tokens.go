@@ -127,8 +127,8 @@ func (t *Token) parse() (*token, error) {
 	return newToken([sha256.Size]byte(sum), id), nil
 }
 
-// sourceOf returns the source of a configured credential. It contains a hash of the rights of the credential. When these change, the source
-// changes too, and the credentials with the old source as parent end: at a reload, or at the next start.
+// sourceOf returns the source of a configured credential. It contains a hash of the rights of the credential. When these rights change, the
+// source changes too. Credentials whose parent is the old source then end, at a reload or at the next start.
 func (id *Identity) sourceOf(kind string, secret []byte) string {
 	rights := fmt.Sprintf("%s %x %q %q %d %q %d", kind, secret, id.Namespace, id.Subject, id.granted, id.Groups, id.Expires.Unix())
 	sum := sha256.Sum256([]byte(rights))
@@ -140,8 +140,8 @@ func (id *Identity) sameRights(o *Identity) bool {
 	return id.Namespace == o.Namespace && id.Subject == o.Subject && id.granted == o.granted && slices.Equal(id.Groups, o.Groups) && id.Expires.Equal(o.Expires)
 }
 
-// publish replaces the tokens by those of next whose creator is still valid, and revokes all others. The caller holds a.changing. An error
-// means that the store still has a credential whose creator is no longer valid.
+// publish makes next the current tokens. It leaves out and revokes tokens whose creator is no longer valid. The caller holds a.changing. An
+// error means that the store still has a credential whose creator is no longer valid.
 func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
 	next, orphans := a.withoutOrphans(next)
 	valid := make(map[*token]bool, len(next))

@@ -104,7 +104,7 @@ func registered(t *testing.T, c *grpc.ClientConn) []protoreflect.MethodDescripto
 	return methods
 }
 
-// TestT57EveryMethodWithEachRole (T57) calls every registered method with each role and without a role. The status of each response must
+// TestT57EveryMethodWithEachRole (T57) calls every registered method with each role, and without a token. The status of each response must
 // match the table.
 func TestT57EveryMethodWithEachRole(t *testing.T) {
 	var tokens []access.Token
@@ -141,8 +141,8 @@ func TestT57EveryMethodWithEachRole(t *testing.T) {
 	}
 }
 
-// probe calls a method with an empty request, and returns how the method ended. If the method is permitted, it closes a stream after a
-// short time. If the method is not permitted, it waits for the refusal.
+// probe calls a method with an empty request, and returns how the request ended. If the method is permitted and is a stream, probe closes
+// the stream after a short time. If the method is not permitted, probe waits for the refusal.
 func probe(t *testing.T, w *world, role string, m protoreflect.MethodDescriptor, allowed bool) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -187,7 +187,7 @@ type (
 	stubTools  struct{ service.Tools }
 )
 
-// TestT58Tenants (T58) checks that a tenant does not see the data of another one, and cannot use its page token.
+// TestT58Tenants (T58) checks that a tenant cannot see the data of another tenant, and cannot use the other tenant's page token.
 func TestT58Tenants(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -406,7 +406,7 @@ func dialAs(uid int, path string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// TestHealth checks that health probes need no credentials. A probe names the service whose health it asks for.
+// TestHealth checks that health probes need no credentials. A probe names the service whose health it wants to know.
 func TestHealth(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)

@@ -8,8 +8,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The benchmark runs client and server in one process. It is for comparing results before and after a change; the absolute time has little
-// meaning.
+// BenchmarkExecuteTool runs client and server in one process. Use it to compare results before and after a change; the absolute time has
+// little meaning.
 func BenchmarkExecuteTool(b *testing.B) {
 	w := newWorld(b, options{})
 	request := &tooldv1.ExecuteToolRequest{Spec: &tooldv1.CallSpec{Tool: "echo", Arguments: `{"text":"` + strings.Repeat("x", 190) + `"}`}}

@@ -112,8 +112,8 @@ func TestQuarantineOfAHiddenTool(t *testing.T) {
 	}
 }
 
-// TestT117QuarantineOfOtherNamespaces (T117) checks that an operator sees and accepts the definitions of the workers of its own namespace,
-// but not those of another namespace. Only an admin sees and accepts the definitions of tools that every namespace can call.
+// TestT117QuarantineOfOtherNamespaces (T117) checks that an operator sees and accepts the definitions of workers only in its own namespace.
+// Only an admin sees and accepts the definitions of tools that every namespace can call.
 func TestT117QuarantineOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -227,7 +227,7 @@ func TestRefuseAndHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryIsOfWhatOneSees checks that a principal cannot read the history of a tool that it does not see.
+// TestHistoryIsOfWhatOneSees checks that a principal cannot read the history of a tool that is hidden from it.
 func TestHistoryIsOfWhatOneSees(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

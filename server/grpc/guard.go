@@ -18,8 +18,8 @@ import (
 // for the streams of a connection does not protect against guests: grpc-go counts streams before it knows whether the client is
 // authenticated.
 const (
-	// GuestConnections is the maximum number of guests. When there is one more, the oldest guest is disconnected. A client with a
-	// credential is a guest for only a few milliseconds.
+	// GuestConnections is the maximum number of guests. When one more guest connects, the server disconnects the oldest guest. A client
+	// with a credential is a guest for only a few milliseconds.
 	GuestConnections = 128
 	// GuestStreams is the number of streams that a guest may begin. After that, the server stops reading from the guest until one of its
 	// streams has a valid credential.
@@ -111,7 +111,7 @@ func (l *guestList) guard(raw net.Conn) *guarded {
 func (g *guarded) cut() {
 	g.end.Do(func() {
 		close(g.gone)
-		_ = g.raw.Close() // the connection ends in any case
+		_ = g.raw.Close() // Ignore the error: the connection ends even when Close fails.
 	})
 }
 

@@ -15,7 +15,8 @@ import (
 	grpcserver "github.com/toold-dev/toold/server/grpc"
 )
 
-// flooded is the method that the floods call. It streams, so its requests are counted before their message arrives.
+// flooded is the method that the tests call in a flood. It is a streaming method, so the server counts its requests before their message
+// arrives.
 const flooded = tooldv1.CallService_WatchCalls_FullMethodName
 
 // frame returns an encoded HTTP/2 frame.
@@ -24,8 +25,8 @@ func frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, byte(stream >> 24), byte(stream >> 16), byte(stream >> 8), byte(stream)}, payload...)
 }
 
-// requests encodes n new streams, beginning with stream first, with a token unless it is empty. Each stream is reset at once, or gets a
-// message.
+// requests encodes n new streams, beginning with the stream id first. Each has the token, unless token is empty. If reset is set, each
+// stream is reset at once; otherwise it gets a message.
 func requests(first, n uint32, reset bool, token string) (b []byte) {
 	text := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	headers := slices.Concat([]byte{0x83, 0x86, 0x04}, text(flooded), []byte{0x01}, text("x"), []byte{0x0f, 0x10}, text("application/grpc"), []byte{0x00}, text("te"), text("trailers"))
@@ -91,8 +92,8 @@ func TestT119GuestsBeginFewStreams(t *testing.T) {
 	}
 }
 
-// TestT119GuestsAreFew checks that the server disconnects the oldest guest when there are too many, so that a client with a credential can
-// always connect.
+// TestT119GuestsAreFew checks that the server disconnects the oldest guest when there are too many. A client with a credential can
+// therefore always connect.
 func TestT119GuestsAreFew(t *testing.T) {
 	w := newWorld(t, options{transport: func(c *grpcserver.Config) { c.GuestTime = time.Hour }}) // no guest reaches its time limit
 	const conns = grpcserver.GuestConnections + 100
@@ -116,8 +117,8 @@ func TestT119GuestsAreFew(t *testing.T) {
 	must(t, err)
 }
 
-// TestT119FirstStreamsOfAClient checks a client with a credential that begins more streams at once than a guest may. It sends their
-// messages last, so that no message arrives before the server has read the headers of all streams.
+// TestT119FirstStreamsOfAClient checks a client with a credential that begins more streams at once than a guest may begin. It sends the
+// messages of the streams last, so that the server has read the headers of all streams before the first message arrives.
 func TestT119FirstStreamsOfAClient(t *testing.T) {
 	for name, size := range map[string]int{"small": 0, "large": 900 << 10} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestT119ResetsOfAClientAreFew(t *testing.T) {
 	_, err := conn.Write(requests(0, resets, true, tokenOf("alice")))
 	must(t, err)
 	eventually(t, "each stream begins", func() bool { return begun(w) == resets })
-	// Leave out one reset: the last stream begins before its own reset, so the delay of that reset is not measured.
+	// Leave out one reset: the last stream begins before it is reset, so the delay of its reset is not measured.
 	if took, least := time.Since(began), time.Second*(resets-atOnce-1)/grpcserver.ResetsEach; took < least {
 		t.Errorf("%d streams were begun and reset within %v, want at least %v", resets, took, least)
 	}

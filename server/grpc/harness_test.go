@@ -74,7 +74,7 @@ rules:
   - {name: two, action: ask, tools: [transfer], count: 2}
 `
 
-// options configure a world. The zero value is the usual choice.
+// options configure a world. The zero value is what most tests use.
 type options struct {
 	store     *memory.Store
 	tokens    []access.Token
@@ -106,7 +106,7 @@ type world struct {
 	conns map[string]*grpc.ClientConn
 
 	writes  atomic.Int64
-	release chan struct{} // closed to let calls of the tool hold continue
+	release chan struct{} // closed to let calls of the tool "hold" continue
 }
 
 func newWorld(t testing.TB, o options) *world {
@@ -449,7 +449,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// within returns a context with a time limit that a test never needs, even on a busy machine.
+// within returns a context with a time limit that is long enough for every test, even on a busy machine.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
@@ -477,7 +477,7 @@ func wantRefusal(t testing.TB, err error, code codes.Code, why string) {
 // A framed is a response that carries a frame.
 type framed interface{ GetFrame() *tooldv1.Frame }
 
-// readAll reads frames until the stream ends. At a regular end the error is nil.
+// readAll reads frames until the stream ends. If the stream ends without an error, the error is nil.
 func readAll[R framed](next func() (R, error)) ([]*tooldv1.Frame, error) {
 	var all []*tooldv1.Frame
 	for {

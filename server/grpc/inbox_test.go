@@ -82,8 +82,8 @@ func decide(w *world, user string, c *tooldv1.Call) error {
 	return err
 }
 
-// TestCountsAndExpiryOrder checks CountCalls for those who see the namespace and those who see a part of it, and the pages of a list that is
-// ordered by expiry.
+// TestCountsAndExpiryOrder checks CountCalls for principals that see the whole namespace and principals that see only a part of it. It also
+// checks the pages of a list that is ordered by expiry.
 func TestCountsAndExpiryOrder(t *testing.T) {
 	w := newWorld(t, options{})
 	var want []string
@@ -126,7 +126,7 @@ func TestCountsAndExpiryOrder(t *testing.T) {
 	must(t, err)
 }
 
-// TestInboxWatchersVanish checks that nothing stays of many watchers of the inbox whose connections are lost while questions come.
+// TestInboxWatchersVanish checks that the server frees all resources of many inbox watchers whose connections break while questions arrive.
 func TestInboxWatchersVanish(t *testing.T) {
 	const watchers = 300
 	w := newWorld(t, options{config: func(c *service.Config) { c.WatchersEach, c.Watchers = watchers, watchers }})
@@ -160,5 +160,5 @@ func TestInboxWatchersVanish(t *testing.T) {
 	s, err := w.calls("ann").WatchInbox(ctx, &tooldv1.WatchInboxRequest{})
 	must(t, err)
 	_, err = s.Recv()
-	must(t, err) // Their places are free again.
+	must(t, err) // The slots of the broken watchers are free again.
 }

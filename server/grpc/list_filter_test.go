@@ -44,7 +44,7 @@ func TestListFilters(t *testing.T) {
 		{"vera", &tooldv1.ListCallsRequest{Source: "nowhere"}, ""},
 		{"vera", &tooldv1.ListCallsRequest{Caller: "bob"}, "gone"},
 		{"alice", &tooldv1.ListCallsRequest{Caller: "alice"}, "talk write"},
-		{"alice", &tooldv1.ListCallsRequest{Caller: "bob"}, ""}, // another caller's calls stay hidden, and are not replaced by her own
+		{"alice", &tooldv1.ListCallsRequest{Caller: "bob"}, ""}, // The filter hides alice's own calls, and the calls of other callers stay hidden, too.
 		{"ann", &tooldv1.ListCallsRequest{Caller: "alice", Statuses: []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}}, "write"},
 		{"vera", &tooldv1.ListCallsRequest{Labels: map[string]string{"env": "prod"}}, "talk gone"},
 		{"vera", &tooldv1.ListCallsRequest{ErrorCodes: []tooldv1.ErrorCode{notFound}}, "gone"},
@@ -68,7 +68,7 @@ func TestListFilters(t *testing.T) {
 		for _, id := range strings.Fields(tt.want) {
 			want = append(want, longID(id))
 		}
-		slices.Sort(got) // The daemon stores the read-only call later.
+		slices.Sort(got) // The daemon stores the read-only call later than the others, so sort the result.
 		slices.Sort(want)
 		if !slices.Equal(got, want) {
 			t.Errorf("%s, %v: %v, want %s", tt.user, tt.req, got, tt.want)
@@ -76,8 +76,8 @@ func TestListFilters(t *testing.T) {
 	}
 }
 
-// TestListFiltersRefused checks that the lists of the console refuse filters that nothing could match, pages that do not exist, and input that
-// would cost the daemon too much. Each message names the field and what is accepted.
+// TestListFiltersRefused checks that the lists of the console refuse filters that cannot match anything, pages that do not exist, and input
+// that would cost the daemon too much. Each message must name the field and the accepted values.
 func TestListFiltersRefused(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -171,7 +171,7 @@ func TestListFiltersRefused(t *testing.T) {
 	}
 }
 
-// TestListReadsABoundedNumberOfCalls checks that a page with rare calls ends early, although the daemon reads it in portions.
+// TestListReadsABoundedNumberOfCalls filters for calls that are rare. A page must end early, although the daemon reads it in portions.
 func TestListReadsABoundedNumberOfCalls(t *testing.T) {
 	w := newWorld(t, options{})
 	for i := range 6000 {

@@ -12,8 +12,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestListPagesAreBoundedInBytes checks that a page is never larger than clients accept, and that the next page starts where it ended.
-// Without this limit, a few large calls would make the inbox unreadable for approvers. Fields that a read mask removes do not count.
+// TestListPagesAreBoundedInBytes checks that a page is never larger than clients accept, and that the next page continues after it. Without
+// this limit, a few large calls would make the inbox unreadable for approvers. Fields that a read mask removes do not count.
 func TestListPagesAreBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -29,8 +29,8 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 	return lc.Listen(ctx, "tcp", at.String()) // Use the address that was checked: the name could resolve to another address now.
 }
 
-// ListenUnix listens on a unix socket that only the daemon's user can open, or every user of the machine if shared is set. It replaces a socket
-// file on which no process listens.
+// ListenUnix listens on a unix socket. If shared is set, every user of the machine can open it; otherwise only the daemon's user can. It
+// replaces a socket file on which no process listens.
 func ListenUnix(ctx context.Context, path string, shared bool) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen on %q: %w", path, err)
@@ -48,7 +48,8 @@ func ListenUnix(ctx context.Context, path string, shared bool) (net.Listener, er
 	return lis, nil
 }
 
-// SocketMode returns the mode of a unix socket that only the daemon's user can open, or every user of the machine if shared is set.
+// SocketMode returns the mode of a unix socket. If shared is set, every user of the machine can open the socket; otherwise only the
+// daemon's user can.
 func SocketMode(shared bool) fs.FileMode {
 	if shared {
 		return 0o666
@@ -103,8 +104,8 @@ func newTransport(auth *access.Auth, tls credentials.TransportCredentials, guest
 	return &transport{tls, auth, &guestList{time: guestTime}}
 }
 
-// ServerHandshake implements [credentials.TransportCredentials]. It also accepts users without access: the response to their request can
-// state the reason for the refusal, which closing the connection cannot.
+// ServerHandshake implements [credentials.TransportCredentials]. It also accepts users without access, because only a response to their
+// request can tell them the reason for the refusal.
 func (t *transport) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	local, ok := conn.(*net.UnixConn)
 	if !ok {

@@ -28,11 +28,11 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An endpoint calls a method with an empty request and the token of a user, and returns how the method ended.
+// An endpoint calls a method with an empty request and the token of a user, and returns the error of the request.
 type endpoint func(ctx context.Context, m protoreflect.MethodDescriptor, token string) error
 
-// TestT57EveryMethodOverEachEndpoint (T57) calls every method of the API with each role and without a token, over each endpoint that is not
-// gRPC. The outcome must match the table that TestT57EveryMethodWithEachRole uses for gRPC.
+// TestT57EveryMethodOverEachEndpoint (T57) calls every method of the API with each role and without a token, over each endpoint except the
+// gRPC server. The outcome must match the table that TestT57EveryMethodWithEachRole uses for the gRPC server.
 func TestT57EveryMethodOverEachEndpoint(t *testing.T) {
 	var tokens []access.Token
 	for _, role := range everyRole {
@@ -50,7 +50,7 @@ func TestT57EveryMethodOverEachEndpoint(t *testing.T) {
 	for name, over := range endpoints {
 		t.Run(name, func(t *testing.T) {
 			var probes errgroup.Group
-			probes.SetLimit(16) // each may open a connection, and the server bounds connections without a credential
+			probes.SetLimit(16) // Each probe may open a connection, and the server bounds the number of connections without a credential.
 			for method, roles := range mayCall() {
 				m := methodOf(t, method)
 				if !strings.HasPrefix(method, "/toold.") || name == "inside the daemon" && m.IsStreamingClient() {

@@ -17,7 +17,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestWhoAmI checks who each user is and what it may do with a suspension, and compares the answer about approving with ResumeTool.
+// TestWhoAmI checks the identity of each user, and what the user may do with a suspension. It compares the right to approve with the result
+// of ResumeTool.
 func TestWhoAmI(t *testing.T) {
 	expires := time.Now().Add(time.Hour).Truncate(time.Second)
 	w := newWorld(t, options{tokens: []access.Token{{
@@ -85,7 +86,7 @@ func TestWhoAmI(t *testing.T) {
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestClaimSuspension checks the claim in the record and in the feed of the namespace.
+// TestClaimSuspension checks that a claim appears in the record of the call and in the feed of the namespace.
 func TestClaimSuspension(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)
@@ -129,8 +130,8 @@ func TestClaimSuspension(t *testing.T) {
 	}
 }
 
-// TestT62SecondCredential checks people who use a second credential: another token, or the unix socket. Both count as one person, for four
-// eyes and for votes, even when a delegate acted for them (T114).
+// TestT62SecondCredential checks people who use a second credential: another token, or the unix socket. Both credentials count as one
+// person for four eyes and for votes, even when a delegate acted for this person (T114).
 func TestT62SecondCredential(t *testing.T) {
 	person := func(subject string, roles ...string) tool.Principal {
 		return tool.Principal{Namespace: "default", Subject: subject, Roles: roles}

@@ -28,8 +28,8 @@ modes:
       - {name: all, action: ask, tools: ["*"], callers: ["a*"], tiers: [OBSERVE]}
 `
 
-// TestPolicy checks which rules each principal sees, with their hits in its own namespace. It fails when hits are not counted, when they
-// count for all namespaces, or when a principal sees the rules of another namespace.
+// TestPolicy checks which rules each principal sees, and the hits of these rules. Only hits in the principal's own namespace count. No
+// principal sees the rules of another namespace.
 func TestPolicy(t *testing.T) {
 	w := newWorld(t, options{})
 	w.swapRules(twoNamespaces)
@@ -38,7 +38,7 @@ func TestPolicy(t *testing.T) {
 	}
 	w.do("mallory", "echo", `{"text":"y"}`)
 	w.do("alice", "transfer", `{"text":"x"}`)
-	w.do("alice", "secret", `{}`) // the tool is hidden, so the rule is not asked
+	w.do("alice", "secret", `{}`) // The tool is hidden, so the gate does not check the rule.
 	got, err := w.calls("vera").GetPolicy(within(t), &tooldv1.GetPolicyRequest{})
 	must(t, err)
 	want := []string{
@@ -69,7 +69,7 @@ func TestPolicy(t *testing.T) {
 	if got.GetText() != twoNamespaces {
 		t.Errorf("the file has only rules of mallory's namespace, and its text is %q", got.GetText())
 	}
-	w.swapRules(rules) // Hits begin again with new rules.
+	w.swapRules(rules) // With new rules, the hits begin at zero.
 	if got, err = w.calls("vera").GetPolicy(within(t), &tooldv1.GetPolicyRequest{}); err != nil || got.GetText() != rules || got.GetDefaults()[0].GetHits().GetCount() != 0 {
 		t.Errorf("after a reload: %v, %v", got, err)
 	}
@@ -92,8 +92,8 @@ func policyLines(p *tooldv1.GetPolicyResponse) (lines []string) {
 	return lines
 }
 
-// TestTryRules judges past calls of a namespace by other rules. Calls of other namespaces do not count, nothing runs, and the rules in force
-// stay.
+// TestTryRules judges past calls of a namespace by other rules. It ignores calls of other namespaces and runs nothing. The rules in force
+// do not change.
 func TestTryRules(t *testing.T) {
 	w := newWorld(t, options{})
 	w.swapRules("rules:\n  - {name: shell, action: ask, tools: [write]}\n  - {name: reading, action: allow, tools: [echo]}\n")
@@ -137,7 +137,7 @@ func TestTryRules(t *testing.T) {
 	}
 }
 
-// TestTryOneCall judges a call that does not exist, and reports errors of the text.
+// TestTryOneCall judges one call that was never made, and checks the errors for wrong rule files.
 func TestTryOneCall(t *testing.T) {
 	w := newWorld(t, options{})
 	try := func(text, id, args string) *tooldv1.TryRulesResponse {

@@ -31,8 +31,8 @@ func mayUse() map[string][]string {
 	}
 }
 
-// TestT57EveryRoute (T57) uses every route over HTTP that is not a method of the API with each role and without a token. It knows the routes
-// from the OpenAPI document.
+// TestT57EveryRoute (T57) requests every HTTP route that is not a method of the API, with each role and without a token. It takes the
+// routes from the OpenAPI document.
 func TestT57EveryRoute(t *testing.T) {
 	var tokens []access.Token
 	for _, role := range everyRole {
@@ -101,7 +101,7 @@ func checkRoute(t *testing.T, client *http.Client, method, url, role string, wan
 	if refused {
 		b, err := io.ReadAll(resp.Body)
 		must(t, err)
-		text, refused = string(b), !strings.Contains(string(b), "SESSION_NOT_ALLOWED") // a login without a browser is refused to everybody
+		text, refused = string(b), !strings.Contains(string(b), "SESSION_NOT_ALLOWED") // The server refuses every login without a browser.
 	}
 	if refused == want {
 		t.Errorf("%s %s, want allowed %t", resp.Status, text, want)

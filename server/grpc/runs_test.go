@@ -19,7 +19,8 @@ func inRun(w *world, user, tool string, run *tooldv1.Run) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// runsWorld has, oldest first: the run one, the run two of thread t with a question, the run below that a call of two started, and bob's run.
+// runsWorld starts these runs, oldest first: the run "one"; the run "two" of thread t with a question; the run "below", which a call of
+// "two" started; and bob's run.
 func runsWorld(t *testing.T) (w *world, parent, question *tooldv1.Call) {
 	w = newWorld(t, options{})
 	inRun(w, "alice", "echo", &tooldv1.Run{RunId: "one", ThreadId: "t"})
@@ -93,7 +94,8 @@ func TestListRuns(t *testing.T) {
 	}
 }
 
-// TestListRunsManyCalls reads a list whose first page has fewer runs than it may have, because one run has more calls than a page reads.
+// TestListRunsManyCalls reads a list whose first page has fewer runs than the page size, because one run has more calls than the daemon
+// reads for a page.
 func TestListRunsManyCalls(t *testing.T) {
 	w := newWorld(t, options{})
 	inRun(w, "alice", "echo", &tooldv1.Run{RunId: "old"})
@@ -136,8 +138,8 @@ func TestGetRunDetails(t *testing.T) {
 	}
 }
 
-// TestPermissionModeChoices checks the modes that a principal may choose. A caller may choose modes that restrict, an approver may choose
-// more, and a viewer none. A principal that may not leave the current mode may choose none.
+// TestPermissionModeChoices checks which modes a principal may choose. A caller may choose modes that restrict, an approver may choose more
+// modes, and a viewer may choose none. A principal that may not leave the current mode may not choose another one.
 func TestPermissionModeChoices(t *testing.T) {
 	w, _, _ := runsWorld(t)
 	modes := func(user string) string {

@@ -95,7 +95,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	}
 }
 
-// turns checks that exactly the principals that may get the call of a turn may read the turn. The message of the turn must contain the same
+// turns checks that a principal may read a turn exactly when it may get the call of the turn. The message of the turn must contain the same
 // result as the call.
 func (s *seen) turns(t *testing.T) {
 	t.Helper()
@@ -272,7 +272,8 @@ func (s *seen) feeds(t *testing.T, ids []string) {
 	}
 }
 
-// inbox compares the questions in the inbox with the results of GetCall, and checks that no question that the principal may get is missing.
+// inbox compares the questions in the inbox with the results of GetCall. The inbox must contain every question whose call the principal may
+// get.
 func (s *seen) inbox(t *testing.T) {
 	t.Helper()
 	stream, err := s.w.calls(s.user).WatchInbox(within(t), &tooldv1.WatchInboxRequest{})
@@ -479,14 +480,16 @@ func (s *seen) others(t *testing.T) {
 	}
 }
 
-// judges reports whether the principal sees the tool in the list of quarantined tools. GetTool does not find such a tool.
+// judges reports whether the principal sees the tool in the list of quarantined tools. It uses this list because GetTool does not find a
+// quarantined tool.
 func (s *seen) judges(t *testing.T, id string) bool {
 	t.Helper()
 	list, err := s.admin().ListQuarantinedTools(within(t), &tooldv1.ListQuarantinedToolsRequest{Tool: id})
 	return err == nil && len(list.GetTools()) == 1
 }
 
-// activity checks the lists of runs and threads: each entry is what the principal gets by its id, and names only calls that it may get.
+// activity checks the lists of runs and threads. Each entry must equal what the principal gets by the entry's id, and must name only calls
+// that the principal may get.
 func (s *seen) activity(t *testing.T) {
 	t.Helper()
 	client := s.w.calls(s.user)

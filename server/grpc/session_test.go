@@ -141,8 +141,8 @@ func (s *conversation) next() *tooldv1.SessionAnswer {
 	}
 }
 
-// until reads answers until the item id ends, and returns the answers of this item. If others is not nil, until adds the answers of other
-// items to it.
+// until reads answers until the item with this id ends, and returns the answers of this item. If the map others is not nil, until adds the
+// answers of all other items to it.
 func (s *conversation) until(id string, others map[string][]*tooldv1.SessionAnswer) (all []*tooldv1.SessionAnswer) {
 	s.t.Helper()
 	for {
@@ -177,7 +177,8 @@ func eventsOf(all []*tooldv1.SessionAnswer) (events []*tooldv1.CallEvent) {
 	return events
 }
 
-// One session carries many calls in parallel: each item gets the whole log of its call in order, and ends once.
+// TestSessionCarriesManyCalls checks that one session carries many calls in parallel. Each item gets all events of its call in order, and
+// ends once.
 func TestSessionCarriesManyCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -223,7 +224,8 @@ func TestSessionCarriesManyCalls(t *testing.T) {
 	}
 }
 
-// An item that fails ends with the same status as a request for its method, and ends no other item.
+// TestSessionItemErrors checks that an item that fails ends with the same status as a separate request for its method. All other items
+// continue.
 func TestSessionItemErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -256,7 +258,7 @@ func TestSessionItemErrors(t *testing.T) {
 	}
 }
 
-// An item needs the role that its method needs.
+// TestSessionItemNeedsItsRole checks that an item needs the same role as a separate request for its method.
 func TestSessionItemNeedsItsRole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -314,7 +316,7 @@ func TestSessionLeave(t *testing.T) {
 	}
 }
 
-// TestSessionHalfClose checks a client that half-closes the stream: open items run to their end, and then the session ends.
+// TestSessionHalfClose checks a client that half-closes the stream. Open items finish, and then the session ends.
 func TestSessionHalfClose(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -354,7 +356,8 @@ func TestSessionBrokenStream(t *testing.T) {
 	}
 }
 
-// An item that the client does not read ends as lagged, with the cursor to resume from. Other items stay open.
+// TestSessionLagged checks an item that the client does not read. It ends as lagged, with the cursor from which the client can resume.
+// Other items stay open.
 func TestSessionLagged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *service.Config) { c.Stall = 3 * time.Second }})
@@ -391,7 +394,7 @@ func TestSessionLagged(t *testing.T) {
 	}
 }
 
-// P11: the server ends the session of a client that reads nothing.
+// TestP11StalledSessionIsEnded (P11) checks that the server ends the session of a client that reads nothing.
 func TestP11StalledSessionIsEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *service.Config) { c.Stall = 300 * time.Millisecond }})
@@ -406,7 +409,7 @@ func TestP11StalledSessionIsEnded(t *testing.T) {
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 }
 
-// A drain ends each item with its cursor, and then the session.
+// TestSessionDrain checks that a drain ends each item with its cursor, and then ends the session.
 func TestSessionDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -435,7 +438,8 @@ func TestSessionDrain(t *testing.T) {
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
 }
 
-// T59: a session ends when its token expires, whether it is idle or busy, and starts no more items.
+// TestT59TokenExpiresDuringSession (T59) checks that a session ends when its token expires, whether the session is idle or busy. It then
+// starts no more items.
 func TestT59TokenExpiresDuringSession(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
@@ -458,7 +462,7 @@ func TestT59TokenExpiresDuringSession(t *testing.T) {
 	}
 }
 
-// A session accepts 1,024 open items and refuses the next one.
+// TestSessionBound checks that a session accepts 1,024 open items and refuses the next item.
 func TestSessionBound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -486,7 +490,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	told := func() int64 { return w.ended(tooldv1.CallService_CancelCall_FullMethodName, codes.NotFound) }
 	var reading atomic.Bool
 	defer reading.Store(true)
-	go func() { // returns at the latest when the stream ends
+	go func() { // The goroutine returns at the latest when the stream ends.
 		for sent := 0; sent < items; {
 			req := &tooldv1.SessionRequest{}
 			for range together {
@@ -588,7 +592,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 	}
 }
 
-// A panic in an item fails that item. It ends neither the session nor other items of the same message.
+// TestSessionItemPanics checks that a panic in an item fails only that item. The session and the other items of the same message continue.
 func TestSessionItemPanics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{config: func(c *service.Config) { c.Engine = panics{c.Engine} }})
@@ -686,7 +690,7 @@ func TestEndpointsStoreTheSameRecords(t *testing.T) {
 			ask(p.w, s)
 			got, err := p.w.calls("alice").GetCall(within(t), &tooldv1.GetCallRequest{CallId: s.GetCallId()})
 			must(t, err)
-			got.GetCall().Detached = false // Ignore this field: only a call that was started by a stream ends when its client disconnects.
+			got.GetCall().Detached = false // Ignore this field. It is false only for a call that a stream started, because such a call ends when its client disconnects.
 			p.line(&out, tool+" ", got.GetCall())
 		}
 		records[name] = out.String()

@@ -20,7 +20,8 @@ func TestListSources(t *testing.T) {
 	}
 }
 
-// T117: an operator sees the sources of the tools of its namespace; an admin sees those of all namespaces.
+// TestT117SourcesOfOtherNamespaces (T117) checks that an operator sees only the sources that offer tools to its namespace, and an admin
+// sees the sources of all namespaces.
 func TestT117SourcesOfOtherNamespaces(t *testing.T) {
 	w := newWorld(t, options{})
 	for user, want := range map[string][]string{

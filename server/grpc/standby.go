@@ -16,8 +16,8 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// A Standby serves for a daemon that waits for a store that another daemon owns. Its health is NOT_SERVING, and every other method returns
-// UNAVAILABLE. Stop leaves the listeners open, because the daemon serves on them next.
+// A Standby answers clients while the daemon waits for its store, which another daemon owns. Its health is NOT_SERVING, and every other
+// method returns UNAVAILABLE. Stop leaves the listeners open, because the daemon uses them next.
 type Standby struct {
 	tls *tls.Config
 
@@ -51,7 +51,7 @@ func (s *Standby) ServeWeb(lis net.Listener, srv *http.Server) {
 	if srv.TLSConfig != nil {
 		serve = func(lis net.Listener) error { return srv.ServeTLS(lis, "", "") }
 	}
-	s.lend(lis, serve, func() { _ = srv.Close() }) // nothing can be done about a connection that does not close
+	s.lend(lis, serve, func() { _ = srv.Close() }) // Ignore the error: there is no other way to close the connection.
 }
 
 func (s *Standby) lend(lis net.Listener, serve func(net.Listener) error, stop func()) {
@@ -72,20 +72,20 @@ func (s *Standby) Stop() {
 	}
 	s.serving.Wait()
 	for _, lis := range s.lent {
-		_ = lis.acceptUntil(time.Time{}) // fails only for a listener that is closed, which the daemon will report
+		_ = lis.acceptUntil(time.Time{}) // This fails only when the listener is closed, which the daemon will report.
 	}
 	s.stops, s.lent = nil, nil
 }
 
 func refuseStandby(any, grpc.ServerStream) error { return service.StandbyError() }
 
-// A deadlined listener stays open when its user calls Close: only Accept ends, because its deadline has passed.
+// A deadlined listener stays open when Close is called. Close only sets a deadline that has passed, so that Accept returns.
 type deadlined struct{ net.Listener }
 
 // Close implements [net.Listener].
 func (l deadlined) Close() error { return l.acceptUntil(time.Unix(1, 0)) }
 
-// acceptUntil sets the deadline of Accept. The zero time means none.
+// acceptUntil sets the deadline of Accept. The zero time means no deadline.
 func (l deadlined) acceptUntil(t time.Time) error {
 	if d, ok := l.Listener.(interface{ SetDeadline(t time.Time) error }); ok {
 		return d.SetDeadline(t)

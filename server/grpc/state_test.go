@@ -59,7 +59,7 @@ func TestRetrySource(t *testing.T) {
 		reason       string
 	}{
 		{"oscar", "mcp:w", codes.OK, ""},
-		{"oscar", "builtin", codes.OK, ""}, // it is ready
+		{"oscar", "builtin", codes.OK, ""}, // The source is ready, so it has no error text.
 		{"oscar", "", codes.InvalidArgument, "INVALID_FIELD"},
 		{"oscar", "mcp:unknown", codes.NotFound, "SOURCE_NOT_FOUND"},
 		{"oscar", "worker:other/p", codes.NotFound, "SOURCE_NOT_FOUND"},

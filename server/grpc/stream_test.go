@@ -56,9 +56,9 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	}
 }
 
-// beforeDeadline calls ask with a deadline, again and again until the answer arrives in time. It returns the duration of the last call. It
-// tries again because the server ends a stream only up to 250 ms before the deadline. On a busy machine the last message may be too late,
-// and the API does not promise that it is in time.
+// beforeDeadline calls ask with a deadline, and repeats this until an answer arrives in time. It returns the duration of the last call. It
+// repeats the call because the server ends a stream only 250 ms before the deadline. On a busy machine the last message may then arrive too
+// late, which the API allows.
 func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context) (T, error)) (T, time.Duration, error) {
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
@@ -72,7 +72,8 @@ func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context)
 	}
 }
 
-// A client that reattaches after any event gets each following event once (T92 without restarts).
+// TestReattachAfterEachFrame checks that a client that reattaches after any event gets each later event exactly once (T92 without
+// restarts).
 func TestReattachAfterEachFrame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -101,7 +102,7 @@ func TestReattachAfterEachFrame(t *testing.T) {
 	}
 }
 
-// A client can resume from the cursor of a frame of every kind.
+// TestEveryCursorIsGood checks that a client can resume from the cursor of each kind of frame.
 func TestEveryCursorIsGood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -131,7 +132,8 @@ func TestEveryCursorIsGood(t *testing.T) {
 	}
 }
 
-// A call runs for its linger time after its client disconnected. A call that CallTool started ignores disconnects.
+// TestLeaving checks that a call runs for its linger time after its client has disconnected. A call that CallTool started is not affected
+// when its client disconnects.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -168,7 +170,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// CallTool waits for the time in its request or until its deadline, and returns the current record of the call.
+// TestCallToolWaits checks that CallTool waits for the time in its request, or until its deadline, and then returns the current record of
+// the call.
 func TestCallToolWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -248,7 +251,7 @@ func TestCancelIsAnsweredWhenStored(t *testing.T) {
 	}
 }
 
-// The first frame contains the generated id of a call whose request had none.
+// TestGeneratedID checks a request without a call id. The first frame contains the id that the server generated.
 func TestGeneratedID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -266,7 +269,7 @@ func TestGeneratedID(t *testing.T) {
 	must(t, err)
 }
 
-// A principal needs the role delegate to act for another principal, and the record names both.
+// TestOnBehalfOf checks that a principal needs the role delegate to act for another principal. The record names both principals.
 func TestOnBehalfOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -281,7 +284,7 @@ func TestOnBehalfOf(t *testing.T) {
 	}
 }
 
-// T62 and T98 over gRPC: a four-eyes approval needs two different people, whatever credentials they use.
+// TestT62FourEyes (T62, T98) checks over gRPC that a four-eyes approval needs two different people, whatever credentials they use.
 func TestT62FourEyes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -304,7 +307,7 @@ func TestT62FourEyes(t *testing.T) {
 	must(t, decide("ann"))
 }
 
-// A stream without events sends heartbeats.
+// TestHeartbeat checks that a stream without events sends heartbeats.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 50 * time.Millisecond})
@@ -328,8 +331,8 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestDrain checks that a drain ends all streams with a cursor, also the streams that normally do not end. New calls are refused and may be
-// sent again later.
+// TestDrain checks that a drain ends each stream with a cursor, even streams that normally do not end. The server refuses new calls, and
+// clients may send them again later.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -368,7 +371,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// WatchTools reports changes of the tools, but never those of hidden tools.
+// TestWatchTools checks that WatchTools reports changes of visible tools, but never changes of hidden tools.
 func TestWatchTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -415,7 +418,7 @@ func TestWatchTools(t *testing.T) {
 	}
 }
 
-// The pages of a list contain each call once, newest or oldest first, within the requested time range.
+// TestListPages checks that the pages of a list contain each call once, newest or oldest first, within the requested time range.
 func TestListPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

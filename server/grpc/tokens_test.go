@@ -39,7 +39,7 @@ func (w *world) holding(token string) *grpc.ClientConn {
 	return c
 }
 
-// follow opens a stream of each sort with a connection, and returns functions that wait for their ends.
+// follow opens one stream of each kind on a connection. It returns functions that wait for the end of each stream.
 func follow(t *testing.T, c *grpc.ClientConn) map[string]func() error {
 	t.Helper()
 	ctx, calls := within(t), tooldv1.NewCallServiceClient(c)
@@ -82,7 +82,7 @@ func ended[R any](next func() (R, error)) func() error {
 	}
 }
 
-// TestT137RevokedDuringStream (T137) checks that all streams of a token end when it is revoked, and those of other tokens do not.
+// TestT137RevokedDuringStream (T137) revokes a token. All streams of this token must end, and the streams of other tokens must continue.
 func TestT137RevokedDuringStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withOlga(options{}))
@@ -98,7 +98,7 @@ func TestT137RevokedDuringStream(t *testing.T) {
 		_, err := tooldv1.NewCallServiceClient(w.holding(text.GetText())).CallTool(context.Background(), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "hold", CallId: longID("revoked")}})
 		waits <- err
 	}()
-	for { // until the call is accepted, so that its client waits
+	for { // Wait until the call is accepted, so that its client already waits for it.
 		if _, err := w.calls("olga").GetCall(within(t), &tooldv1.GetCallRequest{CallId: longID("revoked")}); err == nil {
 			break
 		}
@@ -138,8 +138,8 @@ func (w *world) token(t *testing.T, user string, roles ...tooldv1.Role) *tooldv1
 	return got
 }
 
-// TestT137RemovedDuringStream (T137) checks that the streams of a configured token end when a reload removes it. A call's stream then ends
-// at its next frame.
+// TestT137RemovedDuringStream (T137) checks that the streams of a configured token end when a reload removes the token. The stream of a
+// call ends at its next frame.
 func TestT137RemovedDuringStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withOlga(options{heartbeat: 50 * time.Millisecond}))
@@ -152,7 +152,8 @@ func TestT137RemovedDuringStream(t *testing.T) {
 	}
 }
 
-// TestT137TokensOverTheAPI (T137) checks the refusals of the API, its pages, and that no text is audited.
+// TestT137TokensOverTheAPI (T137) checks the refusals of the token methods, their pages, and that audit records never contain the text of a
+// token.
 func TestT137TokensOverTheAPI(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -177,7 +178,7 @@ func TestT137TokensOverTheAPI(t *testing.T) {
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	_, err = w.administers("olga").ListTokens(ctx, &tooldv1.ListTokensRequest{Namespace: "other"})
 	wantRefusal(t, err, codes.PermissionDenied, "ROLE_REQUIRED")
-	_, err = w.administers("olga").CreateLogin(ctx, &tooldv1.CreateLoginRequest{}) // this server has no HTTP
+	_, err = w.administers("olga").CreateLogin(ctx, &tooldv1.CreateLoginRequest{}) // CreateLogin fails, because this server has no HTTP endpoint.
 	wantRefusal(t, err, codes.FailedPrecondition, "NO_HTTP")
 	link, _, err := w.service.Auth().CreateLogin(ctx, who(t, w, "olga"))
 	must(t, err)

@@ -62,8 +62,8 @@ func (w *world) exportIDs(user string, req *tooldv1.ExportToolsRequest) (ids []s
 	return ids, fmt.Sprint(got.GetTools(), got.GetExported(), got.GetNotes(), got.GetRevision())
 }
 
-// TestT139SearchKeepsHiddenToolsHidden (T139) compares a world with hidden tools that match everything with a world without them. Searches
-// and exports must give the same bytes in both, because hidden tools must not even influence the order.
+// TestT139SearchKeepsHiddenToolsHidden (T139) compares two worlds. Only one of them has hidden tools, and these match every search.
+// Searches and exports must give the same bytes in both worlds: hidden tools must not even influence the order.
 func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	t.Parallel()
 	plain, stuffed := newSearchWorld(t), newSearchWorld(t)
@@ -97,7 +97,8 @@ func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	}
 }
 
-// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers, and can be called unless the run excludes it.
+// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers. The run can call tool_search unless it excludes
+// it.
 func TestSearchKeepsToTheOffer(t *testing.T) {
 	t.Parallel()
 	w := newSearchWorld(t)

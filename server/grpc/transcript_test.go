@@ -27,14 +27,13 @@ import (
 
 var update = flag.Bool("update", false, "write what the server answers into the transcripts")
 
-// TestTranscripts plays each conversation of testdata against a new server. A section `-- user Method [deadline] --` is a request. The
-// section `-- answer --` after it has the answer: one message on each line, one event of a frame on each line, and the status when it is
-// not OK.
+// TestTranscripts plays each conversation of testdata against a new server. A section `-- user Method [deadline] --` is a request. The next
+// section, `-- answer --`, has the answer: one line for each message or each event of a frame, and a line for the status when it is not OK.
 //
 // Some values differ between two runs of the test. The answers have names instead of these values. Requests may use the names {suspension},
 // {digest}, {cursor}, {page} and {rule}. Each stands for the newest value of its kind.
 //
-// Each conversation is also played over a session, and must give the same answers.
+// The test also plays each conversation over a session, which must give the same answers.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -68,7 +67,7 @@ func playFile(t *testing.T, file string, through door) {
 	}
 }
 
-// playSections plays the requests in a new world. It returns late when an answer missed its deadline.
+// playSections plays the requests in a new world. late is true when an answer missed its deadline.
 func playSections(t *testing.T, sections []section, through door) (got string, late bool) {
 	t.Helper()
 	p := &player{w: newWorld(t, options{}), through: through, names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}

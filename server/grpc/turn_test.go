@@ -76,7 +76,7 @@ func TestTurnAttaches(t *testing.T) {
 	if last := first[len(first)-1].GetTurnFinished(); last == nil || len(last.GetOpen()) > 0 || last.GetRunBlocked() {
 		t.Errorf("the last frame is %v", first[len(first)-1])
 	}
-	spec.Message = strings.Replace(spec.Message, `"content":null`, `"content":"I read and write."`, 1) // The text of the response does not distinguish turns.
+	spec.Message = strings.Replace(spec.Message, `"content":null`, `"content":"I read and write."`, 1) // A repeated turn may have other text: only the calls of a response identify the turn.
 	again, err := w.turn("alice", spec)
 	must(t, err)
 	got, err := w.calls("alice").GetTurn(within(t), &tooldv1.GetTurnRequest{TurnId: spec.GetTurnId()})
@@ -196,8 +196,8 @@ func TestTurnInSession(t *testing.T) {
 	}
 }
 
-// TestTurnsInOneSession checks that a session sends a large message of a turn alone. The messages of many turns together would be larger than
-// what a client accepts.
+// TestTurnsInOneSession checks that a session sends a large message of a turn in a separate message. A client could not accept the messages
+// of many turns together.
 func TestTurnsInOneSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -240,7 +240,8 @@ func TestTurnsInOneSession(t *testing.T) {
 	}
 }
 
-// TestTurnIdentity checks what makes a repeated turn another turn: the person that it is for, and whether toold runs a call.
+// TestTurnIdentity checks two properties that belong to the identity of a turn: the person on whose behalf it runs, and which calls toold
+// runs itself.
 func TestTurnIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -88,8 +88,8 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	}
 }
 
-// TestP11WatchersThatNeverReadLeaveOthersServed (P11) checks watchers that never read, on streams and in sessions. The server keeps about
-// one frame in memory for each of them, however much output the call has, and serves other clients meanwhile.
+// TestP11WatchersThatNeverReadLeaveOthersServed (P11) checks watchers that never read, on streams and in sessions. For each of them the
+// server keeps about one frame in memory, however much output the call has. Meanwhile it serves other clients.
 func TestP11WatchersThatNeverReadLeaveOthersServed(t *testing.T) {
 	w := newWorld(t, options{})
 	w.registerFlood()
@@ -175,8 +175,8 @@ func TestP11WatchersAreBounded(t *testing.T) {
 	})
 }
 
-// TestP11RefusedWatchersKeepTheirCursor (P11) checks a watcher that ends before anything was sent. The client gets the cursor of its request
-// back, also when heartbeats were sent.
+// TestP11RefusedWatchersKeepTheirCursor (P11) checks a watch that ends before the server has sent an event. The client gets the cursor of
+// its request back, also when the server has sent heartbeats.
 func TestP11RefusedWatchersKeepTheirCursor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{heartbeat: 20 * time.Millisecond, config: func(c *service.Config) { c.WatchersEach = 1 }})

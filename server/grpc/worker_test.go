@@ -52,7 +52,7 @@ func (rawCodec) Unmarshal(b []byte, v any) error { return proto.Unmarshal(b, v.(
 
 func (rawCodec) Name() string { return "proto" }
 
-// rude is a worker that may send any bytes.
+// rude is a worker that may send any bytes, even invalid messages.
 type rude struct {
 	mu   sync.Mutex
 	left bool
@@ -72,7 +72,7 @@ func registers(tools ...*tooldv1.WorkerTool) *tooldv1.ConnectRequest {
 	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: &tooldv1.WorkerRegister{Pool: "rude", Tools: tools}}}
 }
 
-// says sends a message unless the worker has left.
+// says sends a message. After the worker has left, it does nothing.
 func (r *rude) says(m any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,7 +112,7 @@ const (
 	somethingHeld  = "LLLLLLLLLLLLLLLLLLLLLLLLLL"
 )
 
-// turns splits the fuzzed input into messages. Two bytes with the length come before each message.
+// turns splits the fuzzed input into messages. Each message begins with its length, in two bytes.
 func turns(data []byte) (list [][]byte) {
 	for len(data) > 2 {
 		n := min(int(binary.BigEndian.Uint16(data)), len(data)-2)
@@ -177,8 +177,8 @@ func seedsOfWorkers() [][]byte {
 	}
 }
 
-// TestP11UnreadQuestionsAreBounded (P11) checks a worker that does not read the questions of the daemon. The bytes of waiting questions are
-// bounded, and further questions end without an answer.
+// TestP11UnreadQuestionsAreBounded (P11) checks a worker that does not read the questions of the daemon. The total size of waiting
+// questions is bounded. The daemon sends no further questions, and they end without an answer.
 func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, cancel := context.WithCancel(within(t))
@@ -187,7 +187,7 @@ func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	large := strange()
 	large.Descriptor_.MaxArguments = 1 << 20
 	r.says(registers(large))
-	if _, err := r.hears(); err != nil { // reads the response to the registration and nothing else
+	if _, err := r.hears(); err != nil { // Read the response to the registration, and nothing after it.
 		t.Fatal(err)
 	}
 	before := heap()
@@ -239,7 +239,7 @@ func FuzzWorkerSays(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		stranger := w.rude(ctx, t) // sends the fuzzed input from its first message on
+		stranger := w.rude(ctx, t) // This worker sends the fuzzed input as its first messages.
 		stranger.ends(t, stranger.begin(turns(data)))
 		r := w.rude(ctx, t)
 		r.says(registers(strange()))
@@ -281,7 +281,7 @@ func FuzzWorkerSays(f *testing.F) {
 	})
 }
 
-// begin sends the first message of a list, receives the response and leaves. It returns how the connection ended.
+// begin sends the first message of a list, receives the response and leaves. It returns the error with which the connection ended.
 func (r *rude) begin(list [][]byte) error {
 	if len(list) > 0 {
 		r.wrong = proto.Unmarshal(list[0], &tooldv1.ConnectRequest{}) != nil
@@ -303,7 +303,7 @@ func (r *rude) ends(t *testing.T, err error) {
 	}
 }
 
-// talk answers the messages of the daemon with messages of the list. It returns how the connection ended.
+// talk answers the messages of the daemon with messages of the list. It returns the error with which the connection ended.
 func (r *rude) talk(list [][]byte) error {
 	for {
 		m, err := r.hears()
@@ -317,12 +317,12 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // After a question the worker sends one message, after a start all that remain.
+		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // The worker answers a question with one message. After the start of a call it sends all remaining messages.
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
 			r.says(b)
 		}
-		if l != "" { // The messages may not have ended the call, so this one does.
+		if l != "" { // If none of the messages has ended the call, this message ends it.
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: l, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}}}})
 		} else {
 			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})

@@ -57,7 +57,7 @@ func waitsOf(r *http.Request) (waits bool, err error) {
 // aguiDecisions turns the member resume of an AG-UI request into decisions of the principal that sends it.
 func (s *Server) aguiDecisions(w http.ResponseWriter, r *http.Request) { s.decideAll(w, r, s.resumes) }
 
-// resumes returns the answers in the member resume.
+// resumes returns the answers in the member resume of an AG-UI request.
 func (s *Server) resumes(ctx context.Context, body any) ([]reply, error) {
 	object, _ := body.(map[string]any)
 	thread, _ := object["threadId"].(string)
@@ -103,7 +103,8 @@ func (s *Server) questions(ctx context.Context, thread string) (map[string]*tool
 }
 
 // resume reads one answer. For a question with a schema, the payload is the result. For any other question, the payload is {approved,
-// reason}. When the question is no longer open, the form of the payload decides, so that a repeated answer has the same content.
+// reason}. When the question is no longer open, its schema is unknown, so resume decides by the form of the payload. A repeated answer
+// therefore has the same content.
 func resume(v any, open map[string]*tooldv1.Suspension, field string) (reply, error) {
 	entry, _ := v.(map[string]any)
 	id, _ := entry["interruptId"].(string)

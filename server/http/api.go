@@ -102,8 +102,8 @@ type api struct {
 	buffers *sync.Pool
 }
 
-// An envelope holds a message of any type. The compiler makes a copy of Connect's generic code for each pair of message types, which took 1
-// MB of the binary. With envelopes there is one copy.
+// An envelope holds a message of any type. Without it, the compiler would make a copy of Connect's generic code for each pair of message
+// types. These copies took 1 MB of the binary.
 type envelope struct{ proto.Message }
 
 // A message is a pointer to a generated message type T.
@@ -112,12 +112,12 @@ type message[T any] interface {
 	proto.Message
 }
 
-// opener returns a function that returns an empty message.
+// opener returns a function that makes an empty message.
 func opener[T any, M message[T]]() func() proto.Message {
 	return func() proto.Message { return M(new(T)) }
 }
 
-// with returns the options of a method, whose requests open makes.
+// with returns the options of a method. open makes an empty request of this method.
 func (a *api) with(open func() proto.Message) connect.HandlerOption {
 	return connect.WithHandlerOptions(a.options, connect.WithRequestInitializer(func(_ connect.Spec, m any) error {
 		m.(*envelope).Message = open()
@@ -142,7 +142,7 @@ func stream[Req, Res any, M message[Req], N message[Res]](a *api, name string, f
 	}, a.with(opener[Req, M]())))
 }
 
-// bidi registers a method whose client and server send messages independently, which needs HTTP/2.
+// bidi registers a method in which client and server send messages independently of each other. Such a method needs HTTP/2.
 func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
 	a.mux.Handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[envelope, envelope]) error {
 		serve := func(stream grpc.BidiStreamingServer[Req, Res]) error {
@@ -170,11 +170,11 @@ type controllerKey struct{}
 // abort returns a function that interrupts writes of the response to which ctx belongs.
 func abort(ctx context.Context) func() {
 	c, _ := ctx.Value(controllerKey{}).(interface{ SetWriteDeadline(time.Time) error })
-	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // A response whose writes cannot be interrupted ends with its connection.
+	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // Ignore the error: if writes cannot be interrupted, the response ends with its connection.
 }
 
 // abortRead returns a function that interrupts reads of the request to which ctx belongs.
 func abortRead(ctx context.Context) func() {
 	c, _ := ctx.Value(controllerKey{}).(interface{ SetReadDeadline(time.Time) error })
-	return func() { _ = c.SetReadDeadline(time.Unix(1, 0)) } // HTTP/2, which bidi needs, can interrupt reads
+	return func() { _ = c.SetReadDeadline(time.Unix(1, 0)) } // This cannot fail: bidi needs HTTP/2, in which reads can be interrupted.
 }

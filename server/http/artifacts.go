@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// artifact sends the output of a call as a file. Its content may come from a hostile tool, so no browser shows it as a page of this origin:
-// it is an attachment without a known type, and its Content-Security-Policy allows no script.
+// artifact sends the output of a call as a file. A hostile tool may have written it, so no browser may show it as a page of this origin. It
+// is therefore an attachment without a known type, and its Content-Security-Policy allows no script.
 func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
 	a := &artifactReader{ctx: r.Context(), service: s.cfg.Service, call: r.PathValue("call"), name: r.PathValue("name")}
 	if err := a.fill(); err != nil {
@@ -30,21 +30,21 @@ func (s *Server) artifact(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, a)
 }
 
-// artifactRange is how many bytes one request reads.
+// artifactRange is the number of bytes that one request reads.
 const artifactRange = 512 << 10
 
-// An artifactReader reads an artifact by requests, each of which checks the credential again.
+// An artifactReader reads an artifact by requests to the engine. Each request checks the credential again.
 type artifactReader struct {
 	ctx        context.Context
 	service    *service.Service
 	call, name string
 
-	size int64 // when the first part was read
+	size int64 // size of the artifact when the first part was read
 	at   int64
 	part []byte // the bytes that were read at the position at
 }
 
-// fill reads the part at the position.
+// fill reads the part that begins at the current position.
 func (a *artifactReader) fill() error {
 	res, err := service.Unary(a.ctx, a.service, tooldv1.CallService_ReadArtifact_FullMethodName, a.service.Calls.ReadArtifact,
 		&tooldv1.ReadArtifactRequest{CallId: a.call, Name: a.name, Offset: a.at, Limit: artifactRange})

@@ -23,7 +23,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 			AllowedOrigins: s.cfg.Origins, AllowedMethods: append(connectcors.AllowedMethods(), http.MethodDelete),
 			AllowedHeaders: append(connectcors.AllowedHeaders(), "Authorization", "Last-Event-Id", "Mcp-Session-Id", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"),
 			ExposedHeaders: append(connectcors.ExposedHeaders(), "Mcp-Session-Id", "Www-Authenticate"),
-			MaxAge:         7200, // seconds; no browser keeps the answer longer
+			MaxAge:         7200, // seconds; no browser caches the answer for longer
 		}).Handler(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,11 +43,11 @@ func (s *Server) protect(next http.Handler) http.Handler {
 	})
 }
 
-// policy allows a page nothing but the files and the API of its own origin, and images that its own script made.
+// policy allows a page only the files and the API of its own origin, and images that its own script made.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// policies are headers of every response that a browser may show as a document. Handlers may replace a value but not change it, because all
-// responses share it.
+// policies are the headers of each response that a browser may show as a document. All responses share these values. A handler may
+// therefore replace a value in its response, but must not change the slice.
 var policies = http.Header{
 	"Content-Security-Policy":      {policy},
 	"X-Content-Type-Options":       {"nosniff"},
@@ -56,13 +56,14 @@ var policies = http.Header{
 	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
 
-// dataPolicies are the headers of all other responses. Browsers evaluate the remaining policies only for documents.
+// dataPolicies are the headers of all other responses. Browsers apply the rest of policies only to documents.
 var dataPolicies = http.Header{
 	"X-Content-Type-Options":       policies["X-Content-Type-Options"],
 	"Cross-Origin-Resource-Policy": policies["Cross-Origin-Resource-Policy"],
 }
 
-// isData reports whether no browser shows the response as a document. Links and forms cannot send a body of type JSON, only scripts can.
+// isData reports whether no browser can show the response as a document. The reason is that only scripts can send a body of type JSON;
+// links and forms cannot.
 func isData(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
@@ -82,9 +83,9 @@ func (s *Server) foreign(r *http.Request) *call.Refusal {
 	return nil
 }
 
-// ownHost reports whether the Host header names this server. The page of an attacker can reach the server under the attacker's own name,
-// when that name resolves to the address of the server (DNS rebinding). It cannot do that with an IP address, with a name below localhost,
-// or with a name for which it would need a certificate.
+// ownHost reports whether the Host header names this server. An attacker can make the attacker's own host name resolve to the address of
+// this server (DNS rebinding). Then a page of the attacker can reach the server under that name. This attack does not work with an IP
+// address, a name below localhost, or a name for which the attacker would need a certificate.
 func (s *Server) ownHost(r *http.Request) bool {
 	name := hostname(r.Host)
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -102,8 +103,8 @@ func hostname(host string) string {
 	return strings.ToLower(strings.Trim(host, "[]"))
 }
 
-// sameOrigin reports whether an Origin header names the server as the request does. A proxy may have ended TLS, so the scheme counts only
-// when the server itself uses TLS.
+// sameOrigin reports whether an Origin header names this server under the name in the request. The schemes are compared only when the
+// server itself uses TLS, because a proxy may have ended TLS before the server.
 func sameOrigin(r *http.Request, origin string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && strings.EqualFold(u.Host, r.Host) && (u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil)

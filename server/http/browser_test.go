@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestPolicies checks which headers of policies a response has. A browser can show the responses to links and forms as documents.
+// TestPolicies checks which policy headers a response has. Responses to links and forms need all of them, because a browser can show them
+// as documents.
 func TestPolicies(t *testing.T) {
 	document := slices.Sorted(maps.Keys(policies))
 	data := []string{"Cross-Origin-Resource-Policy", "X-Content-Type-Options"}

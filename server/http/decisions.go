@@ -23,10 +23,10 @@ import (
 // maxAnswers bounds the answers of a request.
 const maxAnswers = 256
 
-// A reply is what a person said to a question in a frontend.
+// A reply is a person's answer to a question in a frontend.
 type reply struct {
 	suspension string
-	digest     string // of the question as it was shown
+	digest     string // digest of the question as the frontend showed it
 	approved   bool
 	reason     string
 	result     string // JSON text; empty for yes or no
@@ -37,7 +37,7 @@ type decided struct {
 	ApprovalID string        `json:"approvalId"`
 	Approved   bool          `json:"approved"`
 	CallID     string        `json:"callId,omitempty"`
-	Error      *decidedError `json:"error,omitempty"` // absent if toold stored the answer, now or before
+	Error      *decidedError `json:"error,omitempty"` // absent if toold stored the answer, for this request or an earlier one
 }
 
 type decidedError struct {
@@ -50,10 +50,10 @@ type decisions struct {
 	Decisions []decided `json:"decisions"`
 }
 
-// uiDecisions turns the approval responses in a request of useChat into decisions of the principal that sends it.
+// uiDecisions turns the approval responses in a request of useChat into decisions of the principal that sends the request.
 func (s *Server) uiDecisions(w http.ResponseWriter, r *http.Request) { s.decideAll(w, r, approvals) }
 
-// decideAll answers the questions that read finds in the body. The role that is needed excludes the tokens of apps.
+// decideAll answers the questions that read finds in the body. The required role is one that tokens of apps do not have.
 func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(ctx context.Context, body any) ([]reply, error)) {
 	res, err := service.Unary(r.Context(), s.cfg.Service, access.DecisionsMethod, func(ctx context.Context, _ *struct{}) (*decisions, error) {
 		body, err := jsonBody(w, r)
@@ -78,10 +78,10 @@ func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(ctx
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(res) // a write fails only when the client is gone
+	_ = json.NewEncoder(w).Encode(res) // Ignore the error: a write fails only when the client is gone.
 }
 
-// jsonBody parses the body of a request strictly, so that no other parser reads different values from it.
+// jsonBody parses the body of a request strictly. It refuses a body that another parser could read as different values.
 func jsonBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	if kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(kind) != "application/json" {
 		return nil, invalid("content-type", "want application/json")
@@ -97,8 +97,8 @@ func jsonBody(w http.ResponseWriter, r *http.Request) (any, error) {
 	return body, nil
 }
 
-// approvals returns the approval responses of the last message. The body is that of useChat, with the member messages, or has that message alone
-// as the member message.
+// approvals returns the approval responses of the last message. The body has the form that useChat sends: the member messages has all
+// messages, or the member message has only the last one.
 func approvals(_ context.Context, body any) ([]reply, error) {
 	object, _ := body.(map[string]any)
 	message, ok := object["message"].(map[string]any)
@@ -146,10 +146,11 @@ func approval(v any, field string) (reply, error) {
 	return reply{suspension: id, approved: yes, reason: reason}, nil
 }
 
-// decide sends one answer. ResumeTool checks that the question is open, that it is the one that was shown, and that the principal may answer it.
+// decide sends one answer. ResumeTool checks that the question is open, that it is the question that the frontend showed, and that the
+// principal may answer it.
 func (s *Server) decide(ctx context.Context, a reply) decided {
 	out := decided{ApprovalID: a.suspension, Approved: a.approved}
-	if a.digest == "" { // ResumeTool needs it only for questions that name approvers
+	if a.digest == "" { // Check this here, because ResumeTool requires a digest only for questions that name approvers.
 		out.Error = decidedErrorOf(invalid("digest", "is required: send the question's part or id unchanged, as the stream sent it"))
 		return out
 	}
@@ -167,7 +168,7 @@ func (s *Server) decide(ctx context.Context, a reply) decided {
 		var res *tooldv1.ResumeToolResponse
 		if res, err = stream.Recv(); err == nil && len(res.GetFrame().GetEvents()) > 0 {
 			out.CallID = res.GetFrame().GetEvents()[0].GetCallId()
-			return out // stored; the call continues without this stream
+			return out // The answer is stored, and the call continues without this stream.
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -176,8 +177,8 @@ func (s *Server) decide(ctx context.Context, a reply) decided {
 	return out
 }
 
-// decisionID derives the id of a decision, so that a repeated request decides nothing anew. The id includes the subject, because each
-// person has one vote.
+// decisionID derives the id of a decision from the subject and the answer. A repeated request therefore repeats the same decision. The id
+// includes the subject, because each person has one vote.
 func decisionID(subject string, a reply) string {
 	text, _ := json.Marshal([]any{"toold.frontend.decision.v1", a.suspension, subject, a.approved, a.reason, a.result, a.digest})
 	sum := sha256.Sum256(text)

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A detached response has left net/http. If it stayed, the request, buffers and goroutines of net/http would take another 20 KB.
+// A detached response uses its connection without net/http. This saves 20 KB for the request, buffers and goroutines of net/http.
 type detached struct {
 	server *Server
 	conn   net.Conn
@@ -27,7 +27,7 @@ func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(conte
 		return false
 	}
 	credential := access.CredentialFrom(r.Context())
-	d := &detached{server: s, header: w.Header().Clone()} // a reference to w would keep all of net/http's response in memory
+	d := &detached{server: s, header: w.Header().Clone()} // Copy the headers: a reference to w would keep the whole response of net/http in memory.
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		return false
@@ -35,8 +35,8 @@ func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(conte
 	d.conn = conn
 	ctx, cancel := context.WithCancel(access.WithCredential(s.streaming, &credential))
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	go func() { // ends with the connection
-		_, _ = conn.Read(make([]byte, 1)) // the client sends nothing more until it leaves
+	go func() { // The goroutine ends with the connection.
+		_, _ = conn.Read(make([]byte, 1)) // Read returns when the client disconnects, because the client sends nothing more.
 		cancel()
 	}()
 	s.streams.Go(func() {
@@ -82,13 +82,13 @@ func (d *detached) fail(err error) {
 	}
 }
 
-// endStreams waits for the streams that have left net/http until ctx is done, and ends the others.
+// endStreams waits until ctx is done for the detached streams to end by themselves. Then it ends the remaining ones.
 func (s *Server) endStreams(ctx context.Context) {
 	s.leaving.Lock()
-	s.ending = true // no stream may begin while Wait returns
+	s.ending = true // From now on no stream may begin, because streams.Wait may return.
 	s.leaving.Unlock()
 	ended := make(chan struct{})
-	go func() { // returns after cut at the latest
+	go func() { // The goroutine returns at the latest after cut.
 		s.streams.Wait()
 		close(ended)
 	}()

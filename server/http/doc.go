@@ -1,5 +1,5 @@
-// Package httpserver serves the API over HTTP, for browsers, scripts and MCP clients: Connect, gRPC-Web and JSON for every method, and
-// additional routes for what these protocols cannot do.
+// Package httpserver serves the API over HTTP, for browsers, scripts and MCP clients. It offers Connect, gRPC-Web and JSON for every
+// method, and additional routes for everything that these protocols cannot do.
 //
-// Package service serves the requests. This package only says which credential the client sent, and writes the responses.
+// Package service serves the requests. This package only finds the credential of a request, and writes the response.
 package httpserver

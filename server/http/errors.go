@@ -41,7 +41,7 @@ func inJSON(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h, pattern := mux.Handler(r); pattern != "" {
 			if strings.Contains(pattern, "{") {
-				h = mux // which finds the values of the path
+				h = mux // mux also finds the values in the path
 			}
 			h.ServeHTTP(w, r)
 			return
@@ -55,23 +55,23 @@ func inJSON(mux *http.ServeMux) http.Handler {
 			w.Header().Set("Allow", plain.header.Get("Allow"))
 		}
 		w.Header().Set("Content-Type", e.header.Get("Content-Type"))
-		w.WriteHeader(e.status)   // not the redirect that mux would send for a path with dots
-		_, _ = w.Write(e.Bytes()) // a write fails only when the client is gone
+		w.WriteHeader(e.status)   // Write this status, and not the redirect that mux would send for a path with dots.
+		_, _ = w.Write(e.Bytes()) // Ignore the error: a write fails only when the client is gone.
 	})
 }
 
 var errorWriter = connect.NewErrorWriter()
 
-// fail writes the error of a route, which may be a refusal.
+// fail writes the error of a route. The error may be a refusal.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, r, s.cfg.Service.Status(r.Method+" "+r.URL.Path, err))
 }
 
 // writeError writes the error of a route that is not a method of the API, in the JSON form that Connect uses.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
-	r.Header.Set("Connect-Protocol-Version", "1") // the writer chooses the form by the headers of the request
+	r.Header.Set("Connect-Protocol-Version", "1") // The writer chooses the form of the error by this header.
 	if r.Header.Get("Content-Type") == "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	_ = errorWriter.Write(w, r, toConnect(err)) // a write fails only when the client is gone
+	_ = errorWriter.Write(w, r, toConnect(err)) // Ignore the error: a write fails only when the client is gone.
 }

@@ -32,7 +32,7 @@ type eventWriter struct {
 
 	began   bool // the status 200 is sent
 	gone    bool // a write failed
-	closing bool // the last frame was closing or lagged: the client connects again
+	closing bool // the last frame was closing or lagged, so the client connects again
 }
 
 // retryEvery is how long an EventSource waits before it connects again.
@@ -53,7 +53,7 @@ func (e *eventWriter) event(name string, message any) error {
 	return e.write(func(b []byte) ([]byte, error) { return sse.Append(b, "", name, message, e.form) })
 }
 
-// write writes what appendTo appends. It begins the response if necessary.
+// write writes the bytes that appendTo appends. It begins the response if necessary.
 func (e *eventWriter) write(appendTo func([]byte) ([]byte, error)) error {
 	var b []byte
 	if !e.began {
@@ -72,16 +72,16 @@ func (e *eventWriter) write(appendTo func([]byte) ([]byte, error)) error {
 	}
 	if err != nil {
 		e.gone = true
-		return fmt.Errorf("%w: %w", context.Canceled, err) // the client left, or reads nothing
+		return fmt.Errorf("%w: %w", context.Canceled, err) // The client has left, or it reads nothing.
 	}
 	return nil
 }
 
-// end ends the response, with an error unless err is nil. ctx is that of the request.
+// end ends the response, with an error unless err is nil. ctx is the context of the request.
 func (e *eventWriter) end(ctx context.Context, err error) {
 	switch {
 	case e.gone || ctx.Err() != nil:
-	case err == nil && e.closing: // the client connects again
+	case err == nil && e.closing: // The stream ends without an error, so that the client connects again.
 	case err == nil:
 		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, sse.EndID, "end", []byte("{}")), nil })
 	case e.began || e.source && temporary(err):
@@ -91,8 +91,8 @@ func (e *eventWriter) end(ctx context.Context, err error) {
 	}
 }
 
-// temporary reports whether the same request may succeed later. An EventSource must then not get an error status: it never connects again after
-// one.
+// temporary reports whether the same request may succeed later. The server must then not send an error status to an EventSource, because an
+// EventSource never connects again after an error status.
 func temporary(err error) bool {
 	st := status.Convert(err)
 	for _, d := range st.Details() {
@@ -103,7 +103,7 @@ func temporary(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// An attached response is sent by net/http. See endSlow for clients that read nothing.
+// An attached response is sent by net/http. endSlow ends it when its client reads nothing.
 type attached struct {
 	w http.ResponseWriter
 	r *http.Request

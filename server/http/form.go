@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/server/http/jsonform"
 )
 
-// withForms adds the JSON forms to the handlers of the API. The form of a response is that of the request's media type.
+// withForms adds the JSON forms to the handlers of the API. The media type of a request selects the form of its response.
 func withForms() connect.HandlerOption {
 	var options []connect.HandlerOption
 	for _, form := range jsonform.All() {
@@ -29,7 +29,7 @@ func formOf(name string) (jsonform.Form, error) {
 	return jsonform.Form{}, invalid(jsonform.Parameter, fmt.Sprintf("want readable, not %q", name))
 }
 
-// formFromQuery moves the form from the query to the media type, for clients that cannot easily change their media type.
+// formFromQuery copies the form from the query to the media type. Some clients cannot easily change their media type.
 func formFromQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery != "" && r.Method == http.MethodPost && r.URL.Query().Has(jsonform.Parameter) {

@@ -19,9 +19,11 @@ type runMapper[M any] interface {
 	Start() []M
 	// Frame returns the messages of a frame. arguments returns the requested arguments of a call.
 	Frame(f *tooldv1.Frame, arguments func(callID string) (string, error)) ([]M, error)
-	// Seen counts the calls of the frames so far: all of them, those that run or will run, and those that wait for an answer.
+	// Seen counts the calls in the frames so far. calls is the number of all calls, open the number of calls that run or will run, and
+	// waiting the number of calls that wait for an answer.
 	Seen() (calls, open, waiting int)
-	// Finish returns the last messages when every call has ended or waits for an answer, Fail those of a stream that breaks off.
+	// Finish returns the last messages when each call has ended or waits for an answer. Fail returns the last messages of a stream that
+	// ends early because of an error.
 	Finish() []M
 	Fail(why string) []M
 }
@@ -34,16 +36,16 @@ type runStream[M any] struct {
 	mapper runMapper[M]
 	// waits keeps the stream open while calls wait for an answer.
 	waits bool
-	// trailer is sent after the last message; may be empty.
+	// trailer is sent after the last message. It may be empty.
 	trailer string
 
 	w      http.ResponseWriter
 	began  bool // the response has begun
-	caught bool // the mapper got every event that was stored before the watch began
+	caught bool // the mapper has got every event that was stored before the watch began
 	done   bool // the last message was sent
 }
 
-// serve sends the run. The request must have passed active.
+// serve sends the run. The caller has already called active.
 func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
@@ -54,7 +56,7 @@ func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 		Send: func(res *tooldv1.WatchCallsResponse) error {
 			err := readable(res.GetFrame(), func(f *tooldv1.Frame) error { return s.frame(ctx, f) })
 			if s.done {
-				stop() // nothing else ends the watch of a run
+				stop() // Stop the watch here, because the watch of a run does not end by itself.
 				return context.Canceled
 			}
 			return err
@@ -66,7 +68,7 @@ func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	case !s.began && err != nil:
 		writeError(w, r, err)
 	case err != nil:
-		_ = s.end(s.mapper.Fail("the stream broke off: " + status.Convert(err).Message())) // a write fails only when the client is gone
+		_ = s.end(s.mapper.Fail("the stream broke off: " + status.Convert(err).Message())) // Ignore the error: a write fails only when the client is gone.
 	default:
 		_ = s.end(s.mapper.Fail("the daemon ended the stream; the calls continue"))
 	}
@@ -97,10 +99,10 @@ func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
 	return err
 }
 
-// rests reports whether every call of the run has ended or waits for an answer, and the mapper knows it.
+// rests reports whether each call of the run has ended or waits for an answer, and the mapper has got these events.
 func (s *runStream[M]) rests(ctx context.Context) (bool, error) {
 	if !s.caught {
-		return false, nil // before that, each frame would count all calls
+		return false, nil // Do not count earlier: otherwise each frame would count all calls.
 	}
 	calls, open, waiting := s.mapper.Seen()
 	if open > 0 || s.waits && waiting > 0 {
@@ -127,7 +129,7 @@ func (s *runStream[M]) begin() error {
 	h := s.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache, no-transform")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep the events
+	h.Set("X-Accel-Buffering", "no") // Without this header, nginx would hold back the events.
 	s.w.WriteHeader(http.StatusOK)
 	return s.send(s.mapper.Start())
 }
@@ -162,7 +164,7 @@ func (s *runStream[M]) write(text string) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// counts returns the calls of a run by status. A run that the principal cannot see has none.
+// counts returns the number of calls of a run by status. For a run that the principal cannot see, all numbers are zero.
 func (s *Server) counts(ctx context.Context, run string) (*tooldv1.CallCounts, error) {
 	res, err := s.calls.GetRun(ctx, &tooldv1.GetRunRequest{RunId: run})
 	if status.Code(err) == codes.NotFound {
@@ -175,12 +177,12 @@ func (s *Server) counts(ctx context.Context, run string) (*tooldv1.CallCounts, e
 func (s *Server) arguments(ctx context.Context, call string) (string, error) {
 	res, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: call, ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"requested_arguments"}}})
 	if code := status.Code(err); code == codes.NotFound || code == codes.FailedPrecondition {
-		return "", nil // trimmed or erased since the event
+		return "", nil // The arguments were trimmed or erased after the event.
 	}
 	return res.GetCall().GetRequestedArguments(), err
 }
 
-// newestRun returns the run and the thread of the newest call of a run or a thread; nil if it has none that the principal can see.
+// newestRun returns the run and the thread of the newest call in a run or a thread. It returns nil if the principal can see no call there.
 func (s *Server) newestRun(ctx context.Context, req *tooldv1.ListCallsRequest) (*tooldv1.Run, error) {
 	req.PageSize, req.ReadMask = 1, &fieldmaskpb.FieldMask{Paths: []string{"run"}}
 	for range maxPages {

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// maxGuests is the maximum number of guests. A guest is a connection on which no request has had a valid credential yet. When there is one more,
-// the oldest guest is disconnected.
+// maxGuests is the maximum number of guests. A guest is a connection on which no request has had a valid credential yet. When one more
+// guest connects, the server disconnects the oldest guest.
 const maxGuests = 256
 
 // guests has the guests of a server.
 type guests struct {
 	mu    sync.Mutex
-	order map[net.Conn]int // counts up, so the oldest guest has the lowest number
+	order map[net.Conn]int // numbers that grow with each guest, so the oldest guest has the lowest number
 	count int
 }
 
@@ -47,7 +47,7 @@ func disconnect(conn net.Conn) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
 	}
-	_ = conn.Close() // nothing can be done about a connection that does not close
+	_ = conn.Close() // Ignore the error: there is no other way to close the connection.
 }
 
 // changed removes a connection that has ended or left net/http. It implements [http.Server.ConnState].

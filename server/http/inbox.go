@@ -7,8 +7,8 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// watchInbox streams the inbox of the principal: "waiting" with the call for each question, "settled" when it no longer waits, and "caught_up"
-// after the first complete list. Its events have no ids: a client that connects again gets the complete list again.
+// watchInbox streams the inbox of the principal. It sends "waiting" with the call for each question, "caught_up" after the first complete
+// list, and "settled" when a question no longer waits. The events have no ids: a client that connects again gets the complete list again.
 func (s *Server) watchInbox(ctx context.Context, out *eventWriter) error {
 	send := func(res *tooldv1.WatchInboxResponse) error { return sendInbox(out, res) }
 	return service.Stream(ctx, s.cfg.Service, tooldv1.CallService_WatchInbox_FullMethodName, s.cfg.Service.Calls.WatchInbox, &tooldv1.WatchInboxRequest{},
@@ -20,7 +20,7 @@ func sendInbox(out *eventWriter, res *tooldv1.WatchInboxResponse) error {
 	case *tooldv1.WatchInboxResponse_Waiting:
 		return out.event("waiting", change.Waiting.GetCall())
 	case *tooldv1.WatchInboxResponse_Settled:
-		// A call, as in waiting, so that clients handle both alike.
+		// Send a call, as in "waiting", so that clients can handle both events in the same way.
 		gone := &tooldv1.Call{CallId: change.Settled.GetCallId(), Status: change.Settled.GetStatus(), Suspension: &tooldv1.Suspension{SuspensionId: change.Settled.GetSuspensionId()}}
 		if d := change.Settled.GetDecision(); d != nil {
 			gone.Decisions = []*tooldv1.Decision{d}

@@ -20,8 +20,8 @@ import (
 // name below localhost.
 const cookieName = "__Host-toold"
 
-// ConsoleHost returns the host name for browsers of a daemon that uses plain HTTP on this machine. Browsers send cookies to all ports of a
-// host, so the name is one that other local servers do not know: it is derived from a secret.
+// ConsoleHost returns the host name that browsers use for a daemon with plain HTTP on this machine. Browsers send the cookies of a host to
+// all of its ports. The name is therefore derived from a secret, so that no other local server can have the same name.
 func ConsoleHost(secret string) string {
 	sum := sha256.Sum256([]byte("toold console host\x00" + secret))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10])) + ".localhost"
@@ -79,8 +79,8 @@ func setCookie(w http.ResponseWriter, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }
 
-// noSession returns the refusal of a request that may not use a cookie, or nil. A cookie counts only for a page of the server itself, under
-// a host name that no other server uses.
+// noSession returns the refusal of a request that may not use a cookie, or nil. A cookie is accepted only in requests of the server's own
+// pages, and only under a host name that no other server uses.
 func (s *Server) noSession(r *http.Request) *call.Refusal {
 	name := hostname(r.Host)
 	if r.TLS == nil && name != s.cfg.Console && !slices.Contains(s.cfg.Hosts, name) {
@@ -93,8 +93,8 @@ func (s *Server) noSession(r *http.Request) *call.Refusal {
 	return nil
 }
 
-// refuseMethod returns the refusal of a request for a method of the API without a valid credential. The handlers of Connect would read a message
-// of up to 4 MiB first.
+// refuseMethod returns the refusal of a request for an API method without a valid credential. It is called before the handlers of Connect,
+// because they would read a message of up to 4 MiB first.
 func (s *Server) refuseMethod(ctx context.Context, name string, c access.Credential) error {
 	if !strings.HasPrefix(name, "/toold.v1.") {
 		return nil
@@ -120,7 +120,7 @@ func (s *Server) withCredential(next http.Handler) http.Handler {
 		if _, err := s.cfg.Service.Auth().Identify(ctx, *c); err == nil {
 			s.guests.admit(ctx)
 		} else if err := s.refuseMethod(ctx, r.URL.Path, *c); err != nil {
-			_ = errorWriter.Write(w, r, toConnect(err)) // a write fails only when the client is gone
+			_ = errorWriter.Write(w, r, toConnect(err)) // Ignore the error: a write fails only when the client is gone.
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(ctx))

@@ -40,7 +40,7 @@ func (s *Server) routes() http.Handler {
 	return s.endSlow(s.protect(s.withPages(s.withCredential(formFromQuery(inJSON(mux))))))
 }
 
-// withPages serves the console at its addresses. A link on another site may open one of them, so withPages does not check the session.
+// withPages serves the pages of the console. It does not check the session, because a link on another site may open such a page.
 func (s *Server) withPages(next http.Handler) http.Handler {
 	if s.cfg.Pages == nil {
 		return next
@@ -68,7 +68,7 @@ func notReady(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusServiceUnavailable, "not ready")
 }
 
-// refuseHead answers HEAD for a stream, which would not end without a body.
+// refuseHead refuses HEAD for a stream, because such a request would never end.
 func refuseHead(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Allow", http.MethodGet)
 	w.WriteHeader(http.StatusMethodNotAllowed)
@@ -85,7 +85,7 @@ func (s *Server) readiness(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text+"\n") // a write fails only when the client is gone
+	_, _ = io.WriteString(w, text+"\n") // Ignore the error: a write fails only when the client is gone.
 }
 
 // permitted serves a route that is not a method of the API. name is its entry in the table of package access.

@@ -43,16 +43,16 @@ type Config struct {
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
 	cfg      Config
-	calls    tooldv1.CallServiceClient // for the routes of this package, with the credential of their request
+	calls    tooldv1.CallServiceClient // The routes of this package use it, with the credential of their request.
 	http     *http.Server
 	ready    atomic.Bool
 	guests   *guests
 	bodyTime time.Duration
 
 	leaving   sync.Mutex      // held while a response leaves net/http
-	ending    bool            // no more responses may leave; guarded by leaving
+	ending    bool            // no more responses may leave net/http; guarded by leaving
 	streams   sync.WaitGroup  // responses that have left net/http; see detach
-	streaming context.Context // ends when the server ends them
+	streaming context.Context // ends when the server must end the detached streams
 	cut       context.CancelFunc
 }
 
@@ -107,7 +107,7 @@ func (s *Server) Serve(lis net.Listener) error {
 	return nil
 }
 
-// SetReady sets the answer of /readyz.
+// SetReady sets whether /readyz answers that the server is ready.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
 // Shutdown stops accepting connections. It waits for open requests until ctx is done, and then closes all connections. Call
@@ -117,6 +117,6 @@ func (s *Server) Shutdown(ctx context.Context) {
 	err := s.http.Shutdown(ctx)
 	s.endStreams(ctx)
 	if err != nil {
-		_ = s.http.Close() // nothing can be done about a connection that does not close
+		_ = s.http.Close() // Ignore the error: there is no other way to close the connections.
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// bodyTime is the default of how long a client may take to send the body of a request. Streams of messages from a client with a credential have
-// no limit.
+// bodyTime is the default time within which a client must send the body of a request. There is no limit for streams of messages from a
+// client with a credential.
 const bodyTime = time.Minute
 
 // endSlow ends a request whose client takes too long to send the body, or reads nothing of the response.
@@ -17,18 +17,18 @@ func (s *Server) endSlow(next http.Handler) http.Handler {
 		t := &timed{controller: *http.NewResponseController(w)}
 		t.out = timedWriter{w, &t.controller, s.cfg.Stall, r.ProtoMajor > 1}
 		if r.Body != nil && r.Body != http.NoBody {
-			_ = t.controller.SetReadDeadline(time.Now().Add(s.bodyTime)) // if the connection has no deadlines, a slow body ends only with the connection
+			_ = t.controller.SetReadDeadline(time.Now().Add(s.bodyTime)) // Ignore the error: if the connection has no deadlines, a slow body ends only with the connection.
 			t.body = timedBody{r.Body, &t.controller}
 			t.unread = *r // net/http looks at the body of r when it sends a response before the end of the body
 			r = &t.unread
 			r.Body = &t.body
 		}
 		next.ServeHTTP(&t.out, r)
-		t.out.arm() // net/http sends the rest after the handler
+		t.out.arm() // Set the time limit again, because net/http sends the rest of the response after the handler.
 	})
 }
 
-// timed has the parts that endSlow adds to a request. They are one allocation instead of four.
+// timed has the parts that endSlow adds to a request. One struct needs one allocation; separate parts would need four.
 type timed struct {
 	controller http.ResponseController
 	out        timedWriter
@@ -39,11 +39,12 @@ type timed struct {
 // unlimitBody ends the time limit of a request's body.
 func unlimitBody(ctx context.Context) {
 	if c, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
-		_ = c.SetReadDeadline(time.Time{}) // a limit that remains ends the request early
+		_ = c.SetReadDeadline(time.Time{}) // Ignore the error: if the limit remains, it ends the request early.
 	}
 }
 
-// A timedBody ends the time limit at the end of the body, because net/http then reads until the client leaves.
+// A timedBody removes the time limit at the end of the body. After the body, net/http keeps reading until the client leaves, and this read
+// must not be limited.
 type timedBody struct {
 	io.ReadCloser
 	controller *http.ResponseController
@@ -63,7 +64,7 @@ type timedWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
 	stall      time.Duration
-	disarms    bool // over HTTP/2, a deadline ends the stream even between writes
+	disarms    bool // set for HTTP/2, where a deadline would end the stream even between two writes
 }
 
 // timedPart is the largest number of bytes that a client must read within the time of one write.
@@ -96,11 +97,11 @@ func (t *timedWriter) FlushError() error {
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *timedWriter) arm() {
-	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // if the connection has no deadlines, a write ends only with the connection
+	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // Ignore the error: if the connection has no deadlines, a write ends only with the connection.
 }
 
 func (t *timedWriter) disarm() {
 	if t.disarms {
-		_ = t.controller.SetWriteDeadline(time.Time{}) // the next write sets it again
+		_ = t.controller.SetWriteDeadline(time.Time{}) // Ignore the error: the next write sets the deadline again.
 	}
 }

@@ -33,8 +33,8 @@ func slowServer(t *testing.T, two bool, handler http.HandlerFunc) (*httptest.Ser
 	return at, client
 }
 
-// TestT119SlowClients (T119) checks that a handler does not wait long for a client: for one that does not send its body, and for one that does not
-// read its response.
+// TestT119SlowClients (T119) checks that a handler does not wait long for a slow client. One client does not send its body, and one does
+// not read its response.
 func TestT119SlowClients(t *testing.T) {
 	for name, two := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestT119SlowClients(t *testing.T) {
 				}
 				go func() {
 					if resp, err := client.Do(req); err == nil {
-						<-ctx.Done() // read nothing
+						<-ctx.Done() // Do not read the response.
 						resp.Body.Close()
 					}
 				}()
@@ -72,8 +72,8 @@ func TestT119SlowClients(t *testing.T) {
 	}
 }
 
-// TestPatientHandlers checks that the limits do not apply to a handler that takes longer, between a request and its response or between two
-// writes.
+// TestPatientHandlers checks that the limits apply to clients only. A handler may take longer, between a request and its response or
+// between two writes.
 func TestPatientHandlers(t *testing.T) {
 	for name, two := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPatientHandlers(t *testing.T) {
 	}
 }
 
-// TestUnlimitedBody checks that a stream of messages has no time limit once the client is known.
+// TestUnlimitedBody checks that a stream of messages has no time limit after the client has sent a valid credential.
 func TestUnlimitedBody(t *testing.T) {
 	at, client := slowServer(t, true, func(w http.ResponseWriter, r *http.Request) {
 		unlimitBody(context.WithValue(r.Context(), controllerKey{}, http.NewResponseController(w)))
@@ -132,8 +132,8 @@ func TestUnlimitedBody(t *testing.T) {
 	}
 }
 
-// TestT119WebGuestsAreFew (T119) checks that a new connection without a valid credential disconnects others without one, and never one with
-// a valid credential.
+// TestT119WebGuestsAreFew (T119) checks that new connections without a valid credential disconnect older ones without a credential. They
+// never disconnect a connection with a valid credential.
 func TestT119WebGuestsAreFew(t *testing.T) {
 	g := newGuests()
 	at := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -4,6 +4,6 @@
 // issuer, a colon, and the claim sub, so the same sub of two issuers is two people. Namespace and roles follow from the configuration of
 // that issuer alone.
 //
-// The keys of an issuer come from the issuer or from a file, never from a token. The package fetches keys when a token needs them, and only
-// then. An issuer that is down does not keep the daemon from starting.
+// The keys of an issuer come from the issuer or from a file, never from a token. The package fetches keys only when a token needs them. The
+// daemon can therefore start while an issuer is down.
 package oidc

@@ -25,13 +25,14 @@ import (
 )
 
 const (
-	// FetchEvery is the shortest time between two requests for the keys of an issuer. Tokens with invented key ids cannot cause more.
+	// FetchEvery is the shortest time between two requests for the keys of an issuer. Tokens with invented key ids cannot cause more
+	// requests.
 	FetchEvery = 10 * time.Second
 	// KeysFresh is the time for which keys are used before the next token makes the verifier fetch them again.
 	KeysFresh = 10 * time.Minute
-	// retryOld is the time between two attempts to fetch the keys again while the old ones still serve.
+	// retryOld is the time between two attempts to fetch new keys. Meanwhile the verifier uses the old keys.
 	retryOld = time.Minute
-	// fetchTime bounds the time for fetching keys. It is shorter than the time in which a new connection must send its first valid credential.
+	// fetchTime bounds the time for fetching keys. It is shorter than the time within which a new connection must send a valid credential.
 	fetchTime = 5 * time.Second
 
 	maxDocument = 1 << 20 // bytes of a response of an issuer
@@ -42,7 +43,7 @@ const (
 // A publicKey is a key of an issuer.
 type publicKey struct {
 	id        string // may be empty
-	algorithm string // the only algorithm for the key; empty means every one that fits the type of the key
+	algorithm string // the only algorithm for the key; empty means every algorithm that fits the type of the key
 	key       crypto.PublicKey
 }
 
@@ -58,7 +59,7 @@ type keys struct {
 	tried    time.Time     // when the last fetch began
 	loaded   time.Time     // when the keys in set were fetched
 	problem  error         // why the last fetch failed
-	fetching chan struct{} // closed when the fetch under way ends; nil when there is none
+	fetching chan struct{} // closed when the current fetch ends; nil when no fetch runs
 }
 
 func newKeys(i *Issuer, transport http.RoundTripper, log *zap.Logger) (*keys, error) {
@@ -124,8 +125,8 @@ func (k *keys) current() (set []publicKey, old bool) {
 	return k.set, !k.fixed && time.Since(k.loaded) >= KeysFresh && time.Since(k.tried) >= retryOld
 }
 
-// refresh fetches the keys and returns them. One goroutine at a time fetches, at most every [FetchEvery]. If must is set, other goroutines
-// wait for it; otherwise they return the keys that they have.
+// refresh fetches the keys and returns them. Only one goroutine at a time fetches, at most every [FetchEvery]. If must is set, the other
+// goroutines wait for this fetch. Otherwise they return the old keys.
 func (k *keys) refresh(ctx context.Context, must bool) ([]publicKey, error) {
 	k.mu.Lock()
 	for k.fetching != nil && must {
@@ -144,7 +145,7 @@ func (k *keys) refresh(ctx context.Context, must bool) ([]publicKey, error) {
 	}
 	k.tried, k.fetching = time.Now(), make(chan struct{})
 	k.mu.Unlock()
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime) // others wait for the result, so it does not end with this request
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime) // Other requests wait for the result, so the fetch does not end with this request.
 	set, err := k.fetch(bound)
 	cancel()
 	k.mu.Lock()
@@ -230,8 +231,8 @@ func (k *keys) get(ctx context.Context, at string) ([]byte, error) {
 	return text, nil
 }
 
-// newClient returns a client for an issuer. It uses no proxy from the environment, follows no redirect, and keeps no connection open, because
-// it sends two requests in ten minutes.
+// newClient returns a client for an issuer. It uses no proxy from the environment, follows no redirect, and keeps no connection open,
+// because it sends only two requests in ten minutes.
 func newClient(i *Issuer, transport http.RoundTripper) (*http.Client, error) {
 	if transport == nil {
 		secure := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -262,7 +263,7 @@ func checkURL(text string) error {
 	return fmt.Errorf("%q is not https", short(text))
 }
 
-// parseKeys returns the usable keys of a JSON Web Key Set. It passes over keys for encryption, symmetric keys and keys of unknown types.
+// parseKeys returns the usable keys of a JSON Web Key Set. It skips keys for encryption, symmetric keys and keys of unknown types.
 func parseKeys(text []byte) ([]publicKey, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -20,7 +20,8 @@ type token struct {
 	claims    claims
 }
 
-// foreign lists the header parameters with which a token brings its own key, or says where the key is. A key from there proves nothing.
+// foreign lists the header parameters that bring a key with the token or say where to fetch one, and parameters that change how the token
+// is read. toold refuses a token with any of them: a key that the token itself chooses proves nothing.
 var foreign = []string{"jku", "jwk", "x5u", "x5c", "crit", "b64", "zip"}
 
 func parse(text string) (*token, error) {
@@ -75,7 +76,7 @@ func (c claims) texts(name string) (texts []string) {
 
 // time returns a claim that is a time in seconds since 1970. It is zero when the claim is missing.
 func (c claims) time(name string) (time.Time, error) {
-	const year9999 = 253370764800 // the next year has no form in JSON, not even with the skew of clocks
+	const year9999 = 253370764800 // JSON cannot represent a time after the year 9999, also not with the skew of clocks added.
 	if c[name] == nil {
 		return time.Time{}, nil
 	}

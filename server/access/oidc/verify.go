@@ -28,8 +28,8 @@ const MaxToken = 16 << 10
 // maxSubject bounds the subject of a principal, in bytes.
 const maxSubject = 256
 
-// algorithms lists the algorithms of signatures that are accepted. All of them use a public key: with a symmetric algorithm, a public key
-// could serve as the secret.
+// algorithms lists the signature algorithms that are accepted. All of them use a public key. With a symmetric algorithm, an attacker could
+// use the public key as the secret.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -75,7 +75,7 @@ type issuer struct {
 	keys *keys
 }
 
-// Sources returns, by the name of each issuer, a text that changes with the rights that its tokens give.
+// Sources returns a map from the name of each issuer to a text. The text changes when the rights change that tokens of this issuer give.
 func (v *Verifier) Sources() map[string]string {
 	all := map[string]string{}
 	for _, i := range v.issuers {

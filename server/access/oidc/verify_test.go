@@ -135,8 +135,8 @@ func TestT55ForgedTokens(t *testing.T) {
 	}
 }
 
-// TestT136TwoIssuersWithOneSubject (T136) has two issuers with the same sub, of which the second names a group admin. They are two people,
-// and a group counts only for the issuer whose configuration names it.
+// TestT136TwoIssuersWithOneSubject (T136) checks two issuers that use the same sub. The tokens belong to two people. The second issuer also
+// names a group admin: this group has an effect only for the issuer whose configuration lists it.
 func TestT136TwoIssuersWithOneSubject(t *testing.T) {
 	corp, partner := newIssuer(t), newIssuer(t)
 	key := ecKey(t, elliptic.P256())
@@ -157,7 +157,7 @@ func TestT136TwoIssuersWithOneSubject(t *testing.T) {
 	if p.Subject != "partner:alice" || !slices.Equal(p.Roles, []string{"caller"}) {
 		t.Errorf("partner: %+v", p)
 	}
-	// The key of one issuer signs nothing for the other.
+	// A token that is signed with a key of one issuer is not valid for the other issuer.
 	_, _, err = v.Verify(t.Context(), sign(t, jose.ES256, key, kid("a"), corp.claims(admin)))
 	refused(t, err, call.Unauthenticated, "TOKEN_INVALID")
 }
@@ -203,7 +203,7 @@ func TestNamespaceAndRolesFollowTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestSources checks that the source of an issuer changes with the rights that its tokens give, and not with its keys.
+// TestSources checks that the source of an issuer changes when the rights of its tokens change, but not when its keys change.
 func TestSources(t *testing.T) {
 	i := newIssuer(t)
 	source := func(change func(*oidc.Issuer)) string {
@@ -229,7 +229,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// TestIssuerThatIsDown starts without the issuer. Its tokens are refused with a clear reason until the issuer is back.
+// TestIssuerThatIsDown starts without the issuer. Its tokens are refused with a clear reason until the issuer is available again.
 func TestIssuerThatIsDown(t *testing.T) {
 	i := newIssuer(t)
 	i.publish(map[string]crypto.PublicKey{"a": rsaKey().Public()})
@@ -248,7 +248,7 @@ func TestIssuerThatIsDown(t *testing.T) {
 		_, _, err := v.Verify(t.Context(), token)
 		must(t, err)
 
-		// The keys that are known stay in use when the issuer is down again.
+		// When the issuer is down again, the verifier still uses the keys that it has.
 		i.setDown(true)
 		time.Sleep(2 * oidc.KeysFresh)
 		_, _, err = v.Verify(t.Context(), sign(t, jose.RS256, rsaKey(), kid("a"), i.claims(nil)))
@@ -282,7 +282,7 @@ func TestUnknownKeyIDs(t *testing.T) {
 		_, _, err = v.Verify(t.Context(), sign(t, jose.ES256, next, kid("b"), i.claims(nil)))
 		must(t, err)
 
-		// A key that the issuer withdrew stops counting when the keys are old.
+		// A key that the issuer has withdrawn is refused when the verifier fetches the keys again.
 		i.publish(map[string]crypto.PublicKey{"b": next.Public()})
 		time.Sleep(oidc.KeysFresh)
 		_, _, err = v.Verify(t.Context(), sign(t, jose.RS256, rsaKey(), kid("a"), i.claims(nil)))
@@ -294,7 +294,7 @@ func TestUnknownKeyIDs(t *testing.T) {
 // wait for a network.
 func inMemory(t *testing.T, i *issuer, f func(t *testing.T, v *oidc.Verifier)) {
 	t.Helper()
-	rsaKey() // made outside, because its sync.Once is shared
+	rsaKey() // Make the key outside the bubble, because its sync.Once is shared by all tests.
 	synctest.Test(t, func(t *testing.T) {
 		v, err := oidc.New(oidc.Config{Issuers: []oidc.Issuer{i.config("corp")}, Log: zap.NewNop(), Transport: handler{i}})
 		must(t, err)

@@ -25,7 +25,7 @@ func (m *Mapper) Start() []Event {
 	return []Event{{Type: "RUN_STARTED", ThreadID: m.view.thread, RunID: m.view.run, ProtocolVersion: "1.0"}}
 }
 
-// Finish returns the last event. The caller sends it when every call has ended or waits for an answer.
+// Finish returns the last event of the run. The caller sends it when each call has ended or waits for an answer.
 func (m *Mapper) Finish() []Event {
 	outcome := &Outcome{Type: "success"}
 	for _, c := range m.Calls() {
@@ -36,7 +36,7 @@ func (m *Mapper) Finish() []Event {
 	return []Event{{Type: "RUN_FINISHED", ThreadID: m.view.thread, RunID: m.view.run, Outcome: outcome}}
 }
 
-// Fail returns the last event of a stream that breaks off.
+// Fail returns the last event of a stream that ends early because of an error.
 func (m *Mapper) Fail(why string) []Event { return []Event{{Type: "RUN_ERROR", Message: why}} }
 
 // Frame returns the events of a frame. arguments is as for [follow.Follower.Frame].
@@ -46,7 +46,7 @@ func (m *Mapper) Frame(f *tooldv1.Frame, arguments func(callID string) (string, 
 	return m.view.out, err
 }
 
-// yesOrNo is the schema of the answer to a question that yes or no answers.
+// yesOrNo is the schema of the answer to a yes-or-no question.
 const yesOrNo = `{"type":"object","properties":{"approved":{"type":"boolean"},"reason":{"type":"string"}},"required":["approved"],"additionalProperties":false}`
 
 func interruptOf(c *follow.Call) Interrupt {
@@ -68,8 +68,8 @@ type view struct {
 	out         []Event
 }
 
-// An activity is the state of an activity message. The protocol requires an object as its content, so the view wraps other content into an
-// object with the member value.
+// An activity is the state of an activity message. The protocol requires that its content is an object. The view therefore sends any other
+// content as the member value of an object.
 type activity struct {
 	kind    string
 	wrapped bool
@@ -111,7 +111,7 @@ func (v *view) Activity(c *follow.Call, a *follow.Activity) {
 		v.show(id, known.kind, known.content(a.Content))
 		return
 	}
-	if known == nil { // changes of an activity without a snapshot begin with an empty object
+	if known == nil { // When an activity has changes but no snapshot, they apply to an empty object.
 		known = &activity{kind: "toold-activity"}
 		v.activities[id] = known
 		v.show(id, known.kind, struct{}{})
@@ -126,7 +126,7 @@ func (a *activity) content(text json.RawMessage) any {
 	return text
 }
 
-// patch returns the operations for the content that was sent. Text that is no list of operations becomes an empty list.
+// patch returns the operations, adapted to the content that was sent. If the text is not a list of operations, patch returns an empty list.
 func (a *activity) patch(text json.RawMessage) json.RawMessage {
 	var operations []map[string]json.RawMessage
 	if json.Unmarshal(text, &operations) != nil {

@@ -7,40 +7,40 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// maxTail is the size of the end of an output stream that a view gets, in bytes. Each time it gets the whole end, because clients replace the
-// one before.
+// maxTail is how many of the last bytes of an output stream a view gets. Each update contains all of these bytes again, because clients
+// replace the text of the previous update.
 const maxTail = 4 << 10
 
 // maxStreams limits the output streams of a call that a view gets.
 const maxStreams = 4
 
-// A View writes what changed. Its methods get only calls that have not ended, except Finished.
+// A View writes what changed. Finished gets a call that has ended; all other methods get only calls that have not ended.
 type View interface {
-	// Accepted announces a call. arguments is what the model sent; it may be no valid JSON.
+	// Accepted announces a call. arguments is the text that the model sent, which may not be valid JSON.
 	Accepted(c *Call, arguments string)
 	Progress(c *Call, p *Progress)
 	Activity(c *Call, a *Activity)
-	// Output has the ends of the output streams of this attempt, by name.
+	// Output gets the last part of each output stream of this attempt, by the name of the stream.
 	Output(c *Call, tails map[string]string)
-	// Asked announces the question of a call, or that it changed: votes came, or it was closed without an answer.
+	// Asked announces the question of a call, or a change of the question: it got votes, or it was closed without an answer.
 	Asked(c *Call)
-	// Answered announces an answer, which the question of the call shows.
+	// Answered announces an answer. The question of the call already contains it.
 	Answered(c *Call, d *tooldv1.Decision)
 	Finished(c *Call, f *tooldv1.CallFinished)
 	Gap(g *Gap)
 }
 
-// A Call is what is known of a call.
+// A Call is the state of a call as far as the frames have shown it.
 type Call struct {
 	ID         string
-	ToolCallID string // unique in the run: the model's id of the call, or the id of the call if the model's is missing or used before
+	ToolCallID string // unique in the run: the model's id of the call, or the call id if the model sent no id or used it before
 	Tool       string
 	Batch      string // empty for a call outside a batch
 	Ended      bool
 	Question   *Question // the latest; nil if there was none
 
 	tails map[string][]byte
-	fresh bool // tails have bytes that the view does not have yet
+	fresh bool // tails have bytes that the view has not got yet
 }
 
 // Waits reports whether the call waits for an answer.
@@ -49,18 +49,18 @@ func (c *Call) Waits() bool { return c.Question != nil && c.Question.State == "o
 // A Follower reads the frames of one watch that begins with the oldest event of a run. It is not safe for concurrent use.
 type Follower struct {
 	view  View
-	calls map[string]*Call // nil for a call whose name was trimmed
+	calls map[string]*Call // nil for a call whose tool is unknown, because the beginning of its log was trimmed
 	order []*Call
 	ids   map[string]bool // tool call ids in use
 }
 
-// New returns a follower that tells the view what changes.
+// New returns a follower that reports changes to the view.
 func New(v View) *Follower {
 	return &Follower{view: v, calls: map[string]*Call{}, ids: map[string]bool{}}
 }
 
-// Seen counts the calls of the frames so far: all of them, those that run or will run, and those that wait for an answer. Calls whose name was
-// trimmed count only among all.
+// Seen counts the calls in the frames so far. calls is the number of all calls, open the number of calls that run or will run, and waiting
+// the number of calls that wait for an answer. A call whose tool is unknown counts only in calls.
 func (f *Follower) Seen() (calls, open, waiting int) {
 	for _, c := range f.order {
 		switch {
@@ -77,7 +77,7 @@ func (f *Follower) Seen() (calls, open, waiting int) {
 // Calls returns the calls in the order in which they were accepted.
 func (f *Follower) Calls() []*Call { return f.order }
 
-// Frame reads a frame. arguments returns the requested arguments of a call, which events do not contain; it is asked once for each call.
+// Frame reads a frame. Frame calls arguments once for each call, because events do not contain the requested arguments.
 func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (string, error)) error {
 	if g := frame.GetGap(); g != nil {
 		if id := g.GetCallId(); id != "" && f.calls[id] == nil {
@@ -89,7 +89,7 @@ func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (st
 		c := f.calls[e.GetCallId()]
 		switch {
 		case c == nil && e.GetAccepted() == nil:
-			f.calls[e.GetCallId()] = nil // the beginning of the log was trimmed, and with it the name of the tool
+			f.calls[e.GetCallId()] = nil // The beginning of the log was trimmed, and it contained the name of the tool.
 		case c == nil:
 			text, err := arguments(e.GetCallId())
 			if err != nil {
@@ -100,7 +100,7 @@ func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (st
 			f.event(c, e)
 		}
 	}
-	for _, e := range frame.GetEvents() { // one output event for all pieces of a frame
+	for _, e := range frame.GetEvents() { // After all events of a frame, report the output once.
 		if c := f.calls[e.GetCallId()]; c != nil && c.fresh && !c.Ended {
 			f.output(c)
 		}
@@ -110,7 +110,7 @@ func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (st
 
 func (f *Follower) accept(id string, a *tooldv1.CallAccepted, arguments string) {
 	c := &Call{ID: id, ToolCallID: a.GetModelCallId(), Tool: a.GetTool(), Batch: a.GetBatchId()}
-	if c.ToolCallID == "" || f.ids[c.ToolCallID] { // a model that sends no ids, or the same one again
+	if c.ToolCallID == "" || f.ids[c.ToolCallID] { // The model sent no id, or an id that it had used before.
 		c.ToolCallID = id
 	}
 	f.ids[c.ToolCallID] = true
@@ -177,7 +177,7 @@ func (f *Follower) resumed(c *Call, d *tooldv1.Decision) {
 }
 
 func (f *Follower) finished(c *Call, end *tooldv1.CallFinished) {
-	if c.Waits() { // cancelled or expired
+	if c.Waits() { // The call was cancelled, or its question expired.
 		c.Question.State = "closed"
 		f.view.Asked(c)
 	}
@@ -185,7 +185,7 @@ func (f *Follower) finished(c *Call, end *tooldv1.CallFinished) {
 	f.view.Finished(c, end)
 }
 
-// keep keeps the end of an output stream.
+// keep keeps the last part of an output stream.
 func (c *Call) keep(o *tooldv1.Output) {
 	if _, known := c.tails[o.GetStream()]; !known && len(c.tails) == maxStreams {
 		return
@@ -210,7 +210,7 @@ func (f *Follower) output(c *Call) {
 	f.view.Output(c, texts)
 }
 
-// whole returns a text without the parts of characters at its ends. Other bytes that are no UTF-8 become U+FFFD.
+// whole returns a text without incomplete characters at its beginning and end. It replaces other bytes that are not UTF-8 by U+FFFD.
 func whole(b []byte) string {
 	for i := 0; i < 3 && len(b) > 0 && b[0]&0xC0 == 0x80; i++ {
 		b = b[1:]

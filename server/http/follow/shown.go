@@ -16,7 +16,7 @@ type Progress struct {
 	Total      int64   `json:"total,omitempty"`
 }
 
-// Activity is something that a call does. With Patch it changes the content of the activity with this id, and Content is empty.
+// Activity is an activity of a call. If Patch is set, it changes the content of the activity with this id, and Content is empty.
 type Activity struct {
 	CallID     string          `json:"callId"`
 	ToolCallID string          `json:"toolCallId"`
@@ -26,7 +26,7 @@ type Activity struct {
 	Patch      json.RawMessage `json:"patch,omitempty"` // a list of RFC 6902 operations
 }
 
-// Question is everything that a person needs to answer, and the answer.
+// Question has everything that a person needs to answer it, and later the answer.
 type Question struct {
 	SuspensionID   string          `json:"suspensionId"`
 	CallID         string          `json:"callId"`
@@ -37,7 +37,7 @@ type Question struct {
 	Title          string          `json:"title,omitempty"`
 	Notes          []string        `json:"notes,omitempty"`
 	Parameters     json.RawMessage `json:"parameters,omitempty"`
-	Arguments      json.RawMessage `json:"arguments,omitempty"` // exactly what runs
+	Arguments      json.RawMessage `json:"arguments,omitempty"` // exactly the arguments that run
 	ResponseSchema json.RawMessage `json:"responseSchema,omitempty"`
 	Digest         string          `json:"digest"`
 	ExpiresAt      time.Time       `json:"expiresAt"`
@@ -53,10 +53,10 @@ type Gap struct {
 	Reason string `json:"reason"` // trimmed, lost_tail or corrupt
 }
 
-// Approval reports whether yes or no answers the question.
+// Approval reports whether the question is answered by yes or no.
 func (q *Question) Approval() bool { return q.Action == "approval" && len(q.ResponseSchema) == 0 }
 
-// JSON returns JSON text as it is, and other text as a JSON string. Empty text stays empty.
+// JSON returns JSON text unchanged, and other text as a JSON string. Empty text stays empty.
 func JSON(text string) json.RawMessage {
 	if text == "" || json.Valid([]byte(text)) {
 		return json.RawMessage(text)
@@ -68,7 +68,7 @@ func JSON(text string) json.RawMessage {
 func Quote(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings and maps of strings can always be encoded
+		panic(err) // This cannot happen: strings and maps of strings can always be encoded.
 	}
 	return b
 }

@@ -2,8 +2,8 @@ package jsonform
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// textFields has the fields that hold JSON text, by message. A test compares it with the comments of the protos. The parts of a TurnMessage
-// are not in it, because a part is not a complete JSON text.
+// textFields lists the fields that hold JSON text, by message. A test compares this list with the comments of the protos. The parts of a
+// TurnMessage are not in the list, because a part is not a complete JSON text.
 var textFields = map[protoreflect.Name][]protoreflect.Name{
 	"ActivityDelta":        {"patch"},
 	"ActivitySnapshot":     {"content"},

@@ -19,7 +19,8 @@ type Form struct {
 	readable bool
 }
 
-// Parameter is the parameter of the media type, and of the query, that selects the form of responses. Its one value is "readable".
+// Parameter is the name of the parameter, in the media type and in the query, that selects the form of responses. Its only value is
+// "readable".
 const Parameter = "form"
 
 const readable = "; " + Parameter + "=readable"
@@ -30,13 +31,13 @@ func Plain() Form { return Form{name: "json"} }
 // Readable returns the form in which responses have JSON values instead of JSON text.
 func Readable() Form { return Form{"json" + readable, true} }
 
-// All returns the forms under all names that a media type may have.
+// All returns the forms, each with every name that the media type of a request may have.
 func All() []Form {
 	const charset = "json; charset=utf-8"
 	return []Form{Plain(), Readable(), {name: charset}, {charset + readable, true}}
 }
 
-// Name implements [connect.Codec]. It is the end of the media type.
+// Name implements [connect.Codec]. The media type ends with the name.
 func (f Form) Name() string { return f.name }
 
 // MediaType returns the media type of the form, for a media type without parameters that ends in "json".
@@ -76,7 +77,7 @@ func (f Form) Unmarshal(text []byte, m any) error {
 		return nil
 	}
 	options := protojson.UnmarshalOptions{DiscardUnknown: true}
-	err := options.Unmarshal(text, message) // the request of a generated client has only text
+	err := options.Unmarshal(text, message) // A request of a generated client has JSON text only in strings, so it needs no conversion.
 	if err == nil {
 		return nil
 	}
@@ -88,7 +89,7 @@ func (f Form) Unmarshal(text []byte, m any) error {
 	return explain(options.Unmarshal(w.out, message))
 }
 
-// explain removes what protojson puts before its errors, and a space that changes from build to build.
+// explain removes the prefix of protojson's errors. In this prefix, a space changes from build to build.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -96,7 +97,7 @@ func explain(err error) error {
 	return errors.New(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 }
 
-// appendText appends a JSON string that contains the JSON text v. It copies v when that is a string or null.
+// appendText appends a JSON string that contains the JSON text v. If v is a string or null, it appends v unchanged.
 func appendText(dst, v []byte) []byte {
 	if v[0] == '"' || v[0] == 'n' {
 		return append(dst, v...)
@@ -104,8 +105,8 @@ func appendText(dst, v []byte) []byte {
 	return appendString(dst, v)
 }
 
-// appendValue appends the JSON value that the JSON string v contains as text. It copies v when the text is not an object, an array, a
-// number or a boolean, or when strict parsers of JSON refuse it.
+// appendValue appends the JSON value that the JSON string v contains as text. It appends v unchanged in two cases: the text is not an
+// object, an array, a number or a boolean; or strict JSON parsers refuse the text.
 func appendValue(dst, v []byte) []byte {
 	var text string
 	if v[0] != '"' || json.Unmarshal(v, &text) != nil {

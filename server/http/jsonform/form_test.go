@@ -18,11 +18,11 @@ import (
 func TestRequests(t *testing.T) {
 	tests := []struct{ name, json, arguments string }{
 		{"text", `{"spec":{"arguments":"{\"a\":1}"}}`, `{"a":1}`},
-		{"text that is not JSON", `{"spec":{"arguments":"{"}}`, `{`}, // the engine reports it with its position
+		{"text that is not JSON", `{"spec":{"arguments":"{"}}`, `{`}, // The engine reports the error with its position.
 		{"object", `{"spec":{"arguments":{"a":1}}}`, `{"a":1}`},
 		{"white space stays", "{\n\t\"spec\": {\"arguments\" : {\n\t\"a\": [ ]} }}", "{\n\t\"a\": [ ]}"},
 		{"exact number", `{"spec":{"arguments":{"a":123456789012345678901234567890.10e-5}}}`, `{"a":123456789012345678901234567890.10e-5}`},
-		{"duplicate members", `{"spec":{"arguments":{"a":1,"a":2}}}`, `{"a":1,"a":2}`}, // for the strict parser to refuse
+		{"duplicate members", `{"spec":{"arguments":{"a":1,"a":2}}}`, `{"a":1,"a":2}`}, // The strict parser of the engine refuses this text.
 		{"quotes and escapes", `{"spec":{"arguments":{"a":"\"\\\u00e9\ud83d\ude00é/"}}}`, `{"a":"\"\\\u00e9\ud83d\ude00é/"}`},
 		{"array", `{"spec":{"arguments":[1,{"b":"]"}]}}`, `[1,{"b":"]"}]`},
 		{"number", `{"spec":{"arguments":-1.50}}`, `-1.50`},
@@ -96,7 +96,8 @@ func TestReadableResponses(t *testing.T) {
 	}
 }
 
-// FuzzForms checks that a client can send back what it received: the message is the same, except for white space in JSON text.
+// FuzzForms checks that a client can send back what it received. The server then reads the same message, except for white space in JSON
+// text.
 func FuzzForms(f *testing.F) {
 	f.Add(`{"a": 1}`, "x", `{"callId":"a","result":{"data":{"x":[]}}}`)
 	f.Add(`"x"`, `"}`, "{\"decisions\" : [ {\"arguments\":\t{}} ] }")

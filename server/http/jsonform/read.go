@@ -8,8 +8,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// readUsual reads the usual form of a request. It returns false for what only protojson reads, and for all errors; the message then has any
-// content. protojson takes four times as long, because it passes each token through several layers and sets each field by reflection.
+// readUsual reads requests in the usual form. It returns false for requests that only protojson reads, and for all errors; then the content
+// of m is undefined. protojson takes four times as long, because it passes each token through several layers and sets each field by
+// reflection.
 func readUsual(text []byte, m proto.Message) bool {
 	b := buffers.Get().(*[]byte)
 	defer putBuffer(b)
@@ -18,10 +19,10 @@ func readUsual(text []byte, m proto.Message) bool {
 	return r.message(m.ProtoReflect().Descriptor(), 0) && r.peek() == 0 && len(r.in) == 0 && proto.Unmarshal(r.out, m) == nil
 }
 
-// A reader writes the encoded form of objects. Their members are known fields, each at most once: strings, booleans, names of enum values, and
-// messages. Its methods return false for anything else.
+// A reader reads JSON objects and writes the encoded form of their messages. Each member must be a known field that occurs at most once.
+// Its value must be a string, a boolean, a name of an enum value, or a message. For anything else the methods return false.
 type reader struct {
-	in  []byte // not read yet
+	in  []byte // bytes that are not read yet
 	out []byte
 }
 
@@ -57,7 +58,7 @@ func (r *reader) message(d protoreflect.MessageDescriptor, depth int) bool {
 	if r.accept('}') {
 		return true
 	}
-	var seen uint64 // the numbers of the fields so far
+	var seen uint64 // a bit for the number of each field that was read
 	for {
 		name, ok := r.name()
 		if !ok || !r.accept(':') {
@@ -114,7 +115,7 @@ func (r *reader) boolean(f protoreflect.FieldDescriptor) bool {
 	return ok
 }
 
-// sized writes the content of a field, and its size before it.
+// sized writes the size and then the content of a field.
 func (r *reader) sized(f protoreflect.FieldDescriptor, content func() bool) bool {
 	r.out = protowire.AppendTag(r.out, f.Number(), protowire.BytesType)
 	start := len(r.out)
@@ -130,7 +131,7 @@ func (r *reader) sized(f protoreflect.FieldDescriptor, content func() bool) bool
 	return true
 }
 
-// name reads a string, without writing it.
+// name reads a string and returns it, without writing it.
 func (r *reader) name() (string, bool) {
 	start := len(r.out)
 	ok := r.text()
@@ -139,7 +140,7 @@ func (r *reader) name() (string, bool) {
 	return name, ok
 }
 
-// escapes has the bytes that a backslash and a letter mean. protojson reads \u.
+// escapes maps the character after a backslash to the byte that both mean. Texts with \u are left to protojson.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // text writes the content of a string. It does not check the encoding.
@@ -147,7 +148,7 @@ func (r *reader) text() bool {
 	if !r.accept('"') {
 		return false
 	}
-	start := 0 // of what is not written yet
+	start := 0 // start of the bytes that are not written yet
 	for i := 0; i < len(r.in); i++ {
 		switch c := r.in[i]; {
 		case c < ' ':

@@ -19,7 +19,7 @@ var usual = []string{
 	`{"spec":{"arguments":"é😀\/\b\f\n\r\t\\","run":{}}}`,
 }
 
-// unusual are requests that only protojson reads, and requests that nobody may accept.
+// unusual are requests that only protojson reads, and requests that must be refused.
 var unusual = []string{
 	``, `null`, `[]`, `{}{}`, `{} x`, `{"spec":null}`, `{"spec":{"tool":"a","tool":"b"}}`, `{"spec":{"tool":"","tool":""}}`, `{"spec":{"call_id":"a"}}`,
 	`{"spec":{"call_id":"a","callId":"b"}}`, `{"spec":{"arguments":{}}}`, `{"spec":{"tool":"\u0061"}}`, `{"spec":{"tool":"\ud800"}}`, `{"spec":{"tool":"\x"}}`,
@@ -41,7 +41,7 @@ func TestReadUsual(t *testing.T) {
 	}
 }
 
-// FuzzReadUsual checks that protojson reads the same from every text that ReadUsual reads.
+// FuzzReadUsual checks that protojson reads the same message from each text that ReadUsual accepts.
 func FuzzReadUsual(f *testing.F) {
 	for _, text := range append(usual, unusual...) {
 		f.Add([]byte(text))

@@ -10,7 +10,7 @@ import (
 // must be valid JSON.
 type rewriter struct {
 	in      []byte
-	at      int // the next byte of in
+	at      int // position of the next byte in the input
 	out     []byte
 	convert func(dst, value []byte) []byte
 }

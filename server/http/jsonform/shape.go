@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A shape is what the transcoder needs of a message type. Each question to a descriptor is a call through an interface, and a message has
-// hundreds of them.
+// A shape has the facts about a message type that the transcoder needs. Asking a descriptor costs a call through an interface, and the
+// transcoder would need hundreds of such calls for a message.
 type shape struct {
 	wellKnown protoreflect.FullName // set if the mapping has a special form for the type
 	fields    []member              // by number; fields with a number above 63 are left out
@@ -21,7 +21,7 @@ type member struct {
 	message      *shape // nil for a map
 }
 
-// shapes has the shapes that were used.
+// shapes caches the shapes of the message types that were used so far.
 var shapes = struct {
 	sync.RWMutex
 	of map[protoreflect.MessageDescriptor]*shape
@@ -39,13 +39,13 @@ func shapeOf(d protoreflect.MessageDescriptor) *shape {
 	return s
 }
 
-// newShape returns the shape of d, for a caller that holds the lock. It makes the shapes of all messages in d too.
+// newShape returns the shape of d. It also makes the shapes of all messages in d. The caller holds the lock.
 func newShape(d protoreflect.MessageDescriptor) *shape {
 	if s := shapes.of[d]; s != nil {
 		return s
 	}
 	s := &shape{}
-	shapes.of[d] = s // before its fields, because a message may contain itself
+	shapes.of[d] = s // Store s before its fields are made, because a message may contain itself.
 	if isWellKnown(d) {
 		s.wellKnown = d.FullName()
 		return s

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// buffers has memory for encoded messages, of type *[]byte.
+// buffers caches memory for encoded messages. Its elements have the type *[]byte.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxBuffer is the size of the largest buffer that is used again.
@@ -47,8 +47,8 @@ func appendPlain(dst []byte, m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{}.MarshalAppend(dst, decoded)
 }
 
-// A transcoder writes the JSON of encoded messages. Its methods return false for errors, and for content that only protojson writes: maps,
-// rare types, and fields whose values are not adjacent.
+// A transcoder writes the JSON of encoded messages. Its methods return false for errors, and for content that only protojson can write:
+// maps, rare types, and lists whose elements are not adjacent.
 type transcoder struct{ out []byte }
 
 // message writes a message of shape s.
@@ -57,7 +57,7 @@ func (t *transcoder) message(in []byte, s *shape) bool {
 		return t.wellKnown(in, s.wellKnown)
 	}
 	t.out = append(t.out, '{')
-	var seen uint64 // the numbers of the fields so far
+	var seen uint64 // a bit for the number of each field that was written
 	for len(in) > 0 {
 		number, kind, n := protowire.ConsumeTag(in)
 		if n < 0 || int(number) >= len(s.fields) || s.fields[number].name == nil || seen&(1<<number) != 0 {
@@ -78,7 +78,8 @@ func (t *transcoder) message(in []byte, s *shape) bool {
 	return true
 }
 
-// field writes the value of a field whose tag has been read, with all further elements if it is a list. It returns what follows.
+// field writes the value of a field whose tag has been read. If the field is a list, it writes all elements that follow directly. It
+// returns the rest of the input.
 func (t *transcoder) field(in []byte, number protowire.Number, kind protowire.Type, f *member) (rest []byte, ok bool) {
 	if !f.list {
 		return t.value(in, kind, f)
@@ -94,7 +95,7 @@ func (t *transcoder) field(in []byte, number protowire.Number, kind protowire.Ty
 		}
 		in, kind = in[n:], k
 	}
-	t.out[len(t.out)-1] = ']' // in place of the last comma
+	t.out[len(t.out)-1] = ']' // The bracket replaces the last comma.
 	return in, true
 }
 
@@ -130,7 +131,7 @@ func (t *transcoder) value(in []byte, kind protowire.Type, f *member) (rest []by
 	case protowire.Fixed64Type:
 		var v uint64
 		v, n = protowire.ConsumeFixed64(in)
-		text, err := json.Marshal(math.Float64frombits(v)) // the same form as protojson's; refuses infinity
+		text, err := json.Marshal(math.Float64frombits(v)) // json.Marshal gives the same form as protojson, and refuses infinity.
 		t.out = append(t.out, text...)
 		ok = err == nil && f.kind == protoreflect.DoubleKind
 	}
@@ -153,7 +154,7 @@ func (t *transcoder) number(v uint64, f *member) bool {
 		t.out = append(append(append(t.out, '"'), value.Name()...), '"')
 	case protoreflect.Int32Kind:
 		t.out = strconv.AppendInt(t.out, int64(int32(v)), 10)
-	case protoreflect.Int64Kind: // a string, because JavaScript has no such numbers
+	case protoreflect.Int64Kind: // Write a string, because numbers of JavaScript cannot represent all 64-bit integers.
 		t.out = append(strconv.AppendInt(append(t.out, '"'), int64(v), 10), '"')
 	default:
 		return false
@@ -191,7 +192,7 @@ func (t *transcoder) wellKnown(in []byte, name protoreflect.FullName) bool {
 		}
 		in = in[n+m:]
 	}
-	const lastSecond = 253402300799 // of the year 9999
+	const lastSecond = 253402300799 // last second of the year 9999
 	if nanos < 0 || nanos >= int64(time.Second) || seconds < 0 || seconds > lastSecond {
 		return false
 	}

@@ -47,7 +47,7 @@ func fill(m protoreflect.Message, depth int, maps bool) {
 			if maps {
 				m.Mutable(f).Map().Set(protoreflect.ValueOfString("a\"").MapKey(), protoreflect.ValueOfString("b"))
 			}
-		case f.Message() != nil && (depth == 0 || f.Message().FullName() == "google.protobuf.Any"): // the URL of an Any must be that of a message
+		case f.Message() != nil && (depth == 0 || f.Message().FullName() == "google.protobuf.Any"): // The URL of an Any must name a message type.
 		case f.IsList():
 			l := m.Mutable(f).List()
 			for n := range 2 {
@@ -59,7 +59,7 @@ func fill(m protoreflect.Message, depth int, maps bool) {
 	}
 }
 
-// content returns the n-th value for a field. The first number is 0.
+// content returns the n-th value for a field. n begins at 0.
 func content(empty protoreflect.Value, f protoreflect.FieldDescriptor, depth, n int, maps bool) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
@@ -111,7 +111,7 @@ func TestRareValues(t *testing.T) {
 	}
 }
 
-// TestMergedMessage writes a message whose encoded form has a field twice. Its last value counts, as for every reader of protobuf.
+// TestMergedMessage writes a message whose encoded form contains a field twice. The last value counts, as protobuf requires.
 func TestMergedMessage(t *testing.T) {
 	first, err := proto.Marshal(&tooldv1.Call{CallId: "a", Tool: "t"})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestMergedMessage(t *testing.T) {
 	}
 }
 
-// samePlain compares the plain form of a message with protojson's, and that of the same message in encoded form.
+// samePlain compares the plain form of a message with the output of protojson. It does the same for the message in encoded form.
 func samePlain(t *testing.T, m proto.Message) {
 	t.Helper()
 	want, err := protojson.Marshal(m)

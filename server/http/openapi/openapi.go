@@ -20,12 +20,12 @@ func Serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		_, _ = w.Write(compressed) // a write fails only when the client is gone
+		_, _ = w.Write(compressed) // Ignore the error: a write fails only when the client is gone.
 		return
 	}
 	document, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {
-		panic(err) // the tests read the document, so it is valid
+		panic(err) // This cannot happen: the tests check that the document is valid.
 	}
 	_, _ = io.Copy(w, document) //nolint:gosec // the daemon contains the document
 }

@@ -42,7 +42,7 @@ func document(t *testing.T) map[string]any {
 	return doc
 }
 
-// TestCommitted checks that the readable file and the one in the daemon are the same.
+// TestCommitted checks that openapi.json and the compressed file that the daemon contains are equal.
 func TestCommitted(t *testing.T) {
 	committed, err := os.ReadFile("openapi.json")
 	if err != nil {
@@ -56,7 +56,8 @@ func TestCommitted(t *testing.T) {
 	}
 }
 
-// TestValid checks the document against the schema of the OpenAPI Initiative, the schemas in it against their own standard, and all references.
+// TestValid checks the document against the schema of the OpenAPI Initiative, and the schemas in the document against JSON Schema. It also
+// checks all references.
 func TestValid(t *testing.T) {
 	doc := document(t)
 	schema, err := jsonschema.Compile("testdata/openapi-3.1-schema.json")
@@ -81,7 +82,7 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// compiler returns a compiler that has the document.
+// compiler returns a compiler to which the document was added.
 func compiler(t *testing.T) *jsonschema.Compiler {
 	t.Helper()
 	c := jsonschema.NewCompiler()

@@ -1,7 +1,7 @@
 // Package sse writes the frames of a watch as server-sent events.
 //
-// Each frame is one event, because only a frame has a cursor. The id of the event is the cursor, so a client that loses the connection in the
-// middle of a frame gets the whole frame again, and has seen nothing of it before.
+// Each frame is one event, because only a frame has a cursor. The id of the event is the cursor. When a connection breaks in the middle of
+// an event, the client ignores the incomplete event. After it connects again, it gets the whole frame again.
 package sse
 
 import (
@@ -15,11 +15,11 @@ type Form interface {
 	MarshalAppend(dst []byte, message any) ([]byte, error)
 }
 
-// EndID is the id of the event "end", the last event of a watch whose call, batch or turn has ended. A client that sends it as Last-Event-ID gets no
-// content, which stops an EventSource.
+// EndID is the id of the event "end", the last event of a watch whose call, batch or turn has ended. When a client sends this id as
+// Last-Event-ID, the server answers with 204 (no content), which stops an EventSource.
 const EndID = "end"
 
-// AppendFrame appends the event of a frame. A frame without a cursor, such as a heartbeat, leaves the client's position as it is.
+// AppendFrame appends the event of a frame. A frame without a cursor, such as a heartbeat, does not change the position of the client.
 func AppendFrame(dst []byte, f *tooldv1.Frame, form Form) ([]byte, error) {
 	return Append(dst, f.GetCursor(), name(f), f, form)
 }
@@ -33,7 +33,7 @@ func name(f *tooldv1.Frame) string {
 	return "events"
 }
 
-// Append appends an event with a message as its data. An empty id leaves the client's position as it is.
+// Append appends an event with a message as its data. An event with an empty id does not change the position of the client.
 func Append(dst []byte, id, name string, message any, form Form) ([]byte, error) {
 	dst = header(dst, id, name)
 	dst, err := form.MarshalAppend(dst, message)

@@ -26,7 +26,7 @@ func document(files *protoregistry.Files) object {
 	for _, name := range served {
 		d, err := files.FindDescriptorByName(name)
 		if err != nil {
-			panic(err) // the image has all protos
+			panic(err) // This cannot happen: the image has all protos.
 		}
 		s := d.(protoreflect.ServiceDescriptor)
 		tags = append(tags, object{"name": string(s.Name()), "description": comment(s)})
@@ -104,7 +104,7 @@ func jsonResponse(description string, schema object) object {
 
 func ref(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
-// comment returns what the proto says about a declaration.
+// comment returns the comment of a declaration in its proto file.
 func comment(d protoreflect.Descriptor) string {
 	text := d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments
 	lines := strings.Split(strings.TrimSpace(text), "\n")
