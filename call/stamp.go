@@ -2,8 +2,8 @@ package call
 
 import "time"
 
-// A Stamp is a time of the store's clock, in Unix nanoseconds; zero means no time. Stored times that the daemon compares are stamps. Other
-// times come from the machine's clock, are for people, and cannot be compared with a stamp.
+// A Stamp is a time of the store's clock, in Unix nanoseconds; zero means no time. Stored times that the daemon compares are stamps. All
+// other times come from the machine's clock and are for people. They must not be compared with a stamp.
 type Stamp int64
 
 // StampOf converts a date that a person or another program has named, or a time that was stored. It is not for the machine's clock.

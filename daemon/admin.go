@@ -251,8 +251,8 @@ func (d reloader) reloadTokens(next *config.Config) (changed bool, err error) {
 	return d.auth.Replace(context.Background(), tokens)
 }
 
-// reloadPeers replaces the local users that need no token. The requests of removed ones end. With the first of them, every user of the machine
-// can open the socket; without any, only the user of the daemon.
+// reloadPeers replaces the local users that need no token. The requests of removed users end. If any user is configured,
+// the mode of the socket lets every user of the machine open it. Otherwise only the user of the daemon can.
 func (d reloader) reloadPeers(next *config.Config) (changed bool, err error) {
 	peers, err := peersOf(next)
 	if err != nil {

@@ -66,7 +66,8 @@ func (c *Client) openInbox(ctx context.Context, _ string) (stream[inboxFrame], e
 	return &inboxStream{recv: s.Recv}, nil
 }
 
-// An inboxStream is a stream of the questions that wait. It has a frame "caught up" when its list is complete, and one for each new question.
+// An inboxStream is a stream of the questions that wait. It returns a frame "caught up" when the list of questions is
+// complete, and again for each later question.
 type inboxStream struct {
 	recv     func() (*tooldv1.WatchInboxResponse, error)
 	complete bool

@@ -99,8 +99,8 @@ func (s headerSchema) check(h http.Header, arguments map[string]json.RawMessage,
 	return nil
 }
 
-// compare compares the value of a header with a parameter. A parameter whose type cannot be in a header has no error, because clients do not
-// offer the tool. Each error goes before the name of the parameter.
+// compare compares the value of a header with a parameter. It accepts every parameter whose type cannot be in a header, because clients leave
+// out the tool of such a parameter. The caller adds the name of the parameter at the end of the error.
 func (s headerSchema) compare(header string, argument json.RawMessage) error {
 	switch {
 	case s.Type != "string" && s.Type != "integer" && s.Type != "boolean":
