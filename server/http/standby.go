@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// NewStandby returns the server of a daemon that waits for a store that another daemon owns. It answers /healthz with 200, because the process
-// must not be restarted, and everything else with 503. secure configures TLS; nil means plain HTTP.
+// NewStandby returns the HTTP server of a daemon that waits for its store, which another daemon owns. It answers /healthz with 200, because
+// the process must not be restarted, and all other requests with 503. secure configures TLS; nil means plain HTTP.
 func NewStandby(secure *tls.Config) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)

@@ -11,7 +11,7 @@ import (
 // uiRun sends a run in the form of the AI SDK.
 func (s *Server) uiRun(w http.ResponseWriter, r *http.Request) { s.uiStream(w, r, r.PathValue("run")) }
 
-// uiThread sends the newest run of a thread. With the thread as the id of the chat, it is the address that useChat asks after a reload.
+// uiThread sends the newest run of a thread. If the id of the chat is the thread, useChat requests this route after a reload of the page.
 func (s *Server) uiThread(w http.ResponseWriter, r *http.Request) {
 	run, err := s.newestRun(r.Context(), &tooldv1.ListCallsRequest{ThreadId: r.PathValue("thread")})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Server) uiStream(w http.ResponseWriter, r *http.Request, run string) {
 		}
 	}
 	if run == "" {
-		w.WriteHeader(http.StatusNoContent) // nothing is active; useChat keeps the messages that it has
+		w.WriteHeader(http.StatusNoContent) // No call is active. useChat then keeps the messages that it has.
 		return
 	}
 	if q.messageID == "" {
@@ -53,7 +53,7 @@ func (s *Server) uiStream(w http.ResponseWriter, r *http.Request, run string) {
 
 // A uiQuery holds the query parameters of a UI message stream.
 type uiQuery struct {
-	version      int    // of the AI SDK
+	version      int    // major version of the AI SDK
 	messageID    string // empty means the id of the run
 	waits, ended bool
 }

@@ -18,20 +18,20 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// A method serves a unary method of the API. It serves plain requests itself: JSON of at most 64 KiB over HTTP/1.1, without compression
-// and headers of Connect, which takes 3 µs longer for such a request. Connect serves all others, and words the errors of bodies that cannot be
-// read.
+// A method serves a unary method of the API. It serves plain requests itself: requests over HTTP/1.1 with JSON of at most 64 KiB, without
+// compression and without headers of Connect. Connect would take 3 µs longer for such a request. Connect serves all other requests, and
+// writes the error for a body that cannot be read.
 type method struct {
 	name    string
 	service *service.Service
 	open    func() proto.Message // returns an empty request
 	call    func(context.Context, proto.Message) (proto.Message, error)
 	forms   map[string]*plainForm // by media type
-	buffers *sync.Pool            // of *buffers
+	buffers *sync.Pool            // pool of *buffers
 	connect http.Handler
 }
 
-// A plainForm is a form with its media type as the value of a header, which all responses share.
+// A plainForm is a form and its media type. The media type is stored as the value of a header, which all responses share.
 type plainForm struct {
 	jsonform.Form
 	contentType []string
@@ -49,8 +49,8 @@ func plainForms() map[string]*plainForm {
 // buffers hold a request and its response.
 type buffers struct{ in, out []byte }
 
-// plainSize is the size of the largest plain request, and of the largest buffer that is used again. It is small, because a request gets its
-// buffer before its body has come.
+// plainSize is the size of the largest plain request, and of the largest buffer that is reused. It is small, because the server allocates
+// the buffer of a request before the body arrives.
 const plainSize = 64 << 10
 
 // connectHeaders are the headers that Connect evaluates. A request that has one of them is not plain.
@@ -99,10 +99,10 @@ func (m *method) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["Content-Type"] = form.contentType
-	_, _ = w.Write(b.out) // a write fails only when the client is gone
+	_, _ = w.Write(b.out) // Ignore the error: a write fails only when the client is gone.
 }
 
-// again is a body that is read again from the beginning.
+// again is a request body that can be read again from the beginning.
 type again struct {
 	io.Reader
 	io.Closer

@@ -20,7 +20,7 @@ var watchSelectors = []string{"call", "turn", "run", "thread", "batch", "inbox"}
 type watchQuery struct {
 	selector, id string
 	cursor       string // empty starts at the beginning
-	after        *int64 // only for a call without a cursor: the sequence after which the events begin; nil begins with a snapshot
+	after        *int64 // only for a call without a cursor: the events after this sequence number are sent; nil means that the stream begins with a snapshot
 	form         jsonform.Form
 }
 
@@ -36,7 +36,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold the events back
+	w.Header().Set("X-Accel-Buffering", "no") // Without this header, nginx would hold back the events.
 	out := newEventWriter(r, q.form)
 	serve := func(ctx context.Context, to responder) {
 		out.to = to
@@ -59,7 +59,7 @@ func (s *Server) follow(ctx context.Context, q watchQuery, out *eventWriter) err
 }
 
 func readWatch(r *http.Request) (q watchQuery, err error) {
-	q.cursor = r.Header.Get("Last-Event-ID") // an EventSource sends its newest position here, and its first one in the query
+	q.cursor = r.Header.Get("Last-Event-ID") // When an EventSource connects again, it sends its newest position in this header. The query still has its first position.
 	for name, values := range r.URL.Query() {
 		switch {
 		case len(values) != 1 || values[0] == "":
@@ -118,7 +118,7 @@ func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest
 		service.Out[tooldv1.WatchCallsResponse]{Send: func(res *tooldv1.WatchCallsResponse) error { return readable(res.GetFrame(), send) }, Abort: abort(ctx), Apart: true})
 }
 
-// readable calls send with a frame whose fields can be read.
+// readable calls send with a copy of the frame whose fields can be read.
 func readable(f *tooldv1.Frame, send func(*tooldv1.Frame) error) error {
 	f, err := service.Readable(f)
 	if err != nil {
@@ -127,8 +127,8 @@ func readable(f *tooldv1.Frame, send func(*tooldv1.Frame) error) error {
 	return send(f)
 }
 
-// watchTurn streams the events of a turn's calls, and then its messages. Only the events have cursors. A client that connects again during the
-// messages gets all of them again, after another turn_started.
+// watchTurn streams the events of a turn's calls, and then its messages. Only the events have cursors. When a client connects again during
+// the messages, it gets a new turn_started and all messages again.
 func (s *Server) watchTurn(ctx context.Context, q watchQuery, out *eventWriter) error {
 	var started *tooldv1.Frame
 	err := s.getTurn(ctx, q.id, func(f *tooldv1.Frame) error {

@@ -12,7 +12,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Members of _meta. Requests may choose the ids of CallSpec; each result names its call.
+// Members of _meta. In a request, they choose the ids of the CallSpec. In a result, they name the call.
 const (
 	metaCall   = "toold/callId"
 	metaRun    = "toold/runId"
@@ -22,8 +22,8 @@ const (
 // maxQuestions bounds how often a client with a session is asked in one request.
 const maxQuestions = 20
 
-// callTool makes one call of toold and returns its result, or what the call waits for. A request with a requestState continues the call of an
-// earlier request.
+// callTool makes one call of toold. It returns the result of the call, or a result that says what the call waits for. A request with a
+// requestState continues the call of an earlier request.
 func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
 	if req.Params.Name == waitTool {
 		return s.waitTool(ctx, req)
@@ -100,7 +100,7 @@ func (s *Server) execute(ctx context.Context, st *state, spec *tooldv1.CallSpec,
 	})
 }
 
-// specOf returns the call that a request asks for.
+// specOf returns the CallSpec for a request.
 func specOf(p *mcp.CallToolParamsRaw) (*tooldv1.CallSpec, error) {
 	spec := &tooldv1.CallSpec{Tool: p.Name, Arguments: string(p.Arguments)}
 	var run tooldv1.Run
@@ -125,8 +125,8 @@ func specOf(p *mcp.CallToolParamsRaw) (*tooldv1.CallSpec, error) {
 	return spec, nil
 }
 
-// outcome returns the result of a call. If the call waits for an answer that its client may give, it asks the client. Otherwise the result
-// says what the call waits for, or is a task for a client that follows tasks.
+// outcome returns the result of a call. If the call waits for an answer that its client may give, outcome asks the client. If the call
+// waits for something else, a client that follows tasks gets a task. Other clients get a result that says what the call waits for.
 func (s *Server) outcome(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) (mcp.Result, error) {
 	for range maxQuestions {
 		questions, err := s.questionsOf(ctx, c, st.suspension)

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxShown is the maximum size of a text of a question for a person, in bytes.
+// maxShown is the largest size of a text in a question for a person, in bytes.
 const maxShown = 8 << 10
 
-// clean returns a text of a tool or a model for a person. Control characters, marks that change the direction and invisible characters become
-// visible, and a long text is cut.
+// clean prepares a text of a tool or a model for a person. It makes control characters, marks that change the direction of writing, and
+// invisible characters visible. It cuts a long text.
 func clean(text string) string {
 	note := ""
 	if len(text) > maxShown {

@@ -10,12 +10,12 @@ import (
 // tasksExtension is the extension with which a client follows calls as tasks.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// A client is what a request says about the client that sent it.
+// A client has the facts about the sender of a request that the request contains.
 type client struct {
 	session  *mcp.ServerSession
-	hasState bool // false for the protocol without sessions, in which a question is the result of a request
-	form     bool // shows forms to a person
-	tasks    bool // follows calls as tasks
+	hasState bool // The protocol version has sessions. In a version without sessions, the server asks a question by a result.
+	form     bool // the client can show forms to a person
+	tasks    bool // the client follows calls as tasks
 }
 
 // clientOf returns the client of a request. The capabilities are those of the request or, in older protocols, of the session.
@@ -23,13 +23,13 @@ func clientOf[P mcp.Params](req *mcp.ServerRequest[P]) *client {
 	c := &client{session: req.Session, hasState: req.ProtocolVersion() < firstStateless}
 	if is := req.ClientCapabilities(); is != nil {
 		_, has := is.Extensions[tasksExtension]
-		c.tasks = has && !c.hasState // older protocols have other tasks
+		c.tasks = has && !c.hasState // Tasks of older protocol versions are a different feature.
 		c.form = is.Elicitation != nil && (is.Elicitation.Form != nil || is.Elicitation.URL == nil)
 	}
 	return c
 }
 
-// complete returns the member resultType of a result that is complete. Protocols with sessions have no such member.
+// complete returns the value of the member resultType in a complete result. Protocol versions with sessions do not have this member.
 func (c *client) complete() string {
 	if c.hasState {
 		return ""

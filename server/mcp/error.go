@@ -20,7 +20,8 @@ type errorData struct {
 	RetryAfter string `json:"retryAfter,omitempty"` // such as 1.5s
 }
 
-// wireError converts an error of the API to a JSON-RPC error. An error of the client gets the code -32602, any other one -32603.
+// wireError converts an error of the API to a JSON-RPC error. A mistake of the client gets the code -32602, and any other error gets
+// -32603.
 func wireError(err error) error {
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) || errors.Is(err, context.Canceled) {
@@ -43,7 +44,7 @@ func wireError(err error) error {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.OutOfRange, codes.FailedPrecondition:
 		wire.Code = jsonrpc.CodeInvalidParams
 	}
-	wire.Data, _ = json.Marshal(data) // There is no error: all fields are strings.
+	wire.Data, _ = json.Marshal(data) // Ignore the error: a struct of strings can always be encoded.
 	return wire
 }
 

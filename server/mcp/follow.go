@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A state is what the client of a call waits for: a result, or a question. A call that still runs has neither.
+// A state says what the client of a call gets next: a result or a question. A call that still runs has neither.
 type state struct {
 	id         string
 	tool       string
@@ -22,12 +22,12 @@ type state struct {
 	suspension *tooldv1.Suspension
 	problem    string // why the daemon refused the last answer to the question
 	cursor     string
-	// stop is nil for a request that makes the call. For a request that only waits for it, stop reports whether to end the stream while the call is
-	// suspended: such a stream does not end by itself.
+	// stop is nil for a request that makes the call. For a request that only waits for an existing call, stop is called while the call is
+	// suspended. It reports whether to end the stream, because such a stream does not end by itself.
 	stop func() bool
 }
 
-// take updates the state.
+// take updates the state with the events of a frame.
 func (st *state) take(f *tooldv1.Frame, progress func(*tooldv1.Progress)) {
 	st.cursor = cmp.Or(f.GetCursor(), st.cursor)
 	if c := f.GetSnapshot(); c != nil {
@@ -81,7 +81,7 @@ func (r recv[R]) Recv() (*tooldv1.Frame, error) {
 }
 
 const (
-	patience    = 30 * time.Second // how long to try to reach the daemon again while a call runs
+	patience    = 30 * time.Second // while a call runs, how long the server tries to reach the daemon again
 	retryPause  = 500 * time.Millisecond
 	cancelLimit = 10 * time.Second // bounds the request that cancels a call
 )
@@ -131,13 +131,13 @@ func read(ctx context.Context, st *state, progress func(*tooldv1.Progress), open
 	}
 }
 
-// cancelled cancels the call if the client cancelled the request that made it. A lost connection or the end of the server does not cancel the call:
-// it continues for its linger time.
+// cancelled cancels the call if the client cancelled the request that made it. When the connection breaks or the server closes, the call is
+// not cancelled, and continues for its linger time.
 func (s *Server) cancelled(ctx context.Context, st *state) {
 	if st.stop != nil || s.closed.Err() != nil || !errors.Is(context.Cause(ctx), context.Canceled) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelLimit)
 	defer cancel()
-	_, _ = s.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: st.id, Reason: "the MCP client cancelled its request"}) // Nobody waits for an answer.
+	_, _ = s.calls.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: st.id, Reason: "the MCP client cancelled its request"}) // Ignore the error: the request was cancelled, so its client reads no response.
 }

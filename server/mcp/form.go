@@ -8,27 +8,29 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A ticket has the questions of a suspension, each by its key. If it has parts, the result is an object with the answer to each question.
+// A ticket has the questions of a suspension, each by its key. If the field parts is set, the result of the suspension is an object with
+// one member for each answer.
 type ticket struct {
 	forms    map[string]form
 	hasParts bool
 }
 
-// A form is one question. MCP permits only an object of strings, numbers, booleans and choices. Any other value becomes the only field of
-// an object, as JSON text if the field cannot hold it otherwise.
+// A form is one question. MCP permits only an object of strings, numbers, booleans and choices. For any other schema, the form has an
+// object with a single field. This field holds the value directly if MCP permits its type, and otherwise as JSON text.
 type form struct {
 	message string
 	schema  map[string]any
-	isBare  bool // the answer is not the object but its only field
-	isText  bool // that field is JSON text
-	isEmpty bool // the question takes no result: the action alone is the answer
+	isBare  bool // the result is the value of the single field, not the object
+	isText  bool // the single field holds JSON text
+	isEmpty bool // the question accepts no result; accepting or declining is the whole answer
 }
 
 // soleKey is the key of the only question of a ticket, and the name of its field if the answer is not an object.
 const soleKey = "answer"
 
-// ticketOf returns the questions of a suspension. It asks several questions if each property of the answer is an object that a form can ask for.
-// It drops the keywords that MCP does not permit: the daemon checks the answer against the whole schema, and the client is asked again.
+// ticketOf returns the questions of a suspension. If the answer is an object and a form can ask for each of its properties, each property
+// becomes a question. ticketOf drops schema keywords that MCP does not permit. This loses nothing: the daemon checks the answer against the
+// whole schema, and the client is asked again when the answer does not match.
 func ticketOf(q *tooldv1.Suspension) *ticket {
 	message := messageOf(q)
 	var schema map[string]any
@@ -55,7 +57,7 @@ func ticketOf(q *tooldv1.Suspension) *ticket {
 	return sole(textForm("JSON text that matches this schema: " + clean(q.GetResponseSchema())))
 }
 
-// partsOf returns a form for each property of a schema. It returns nil if a form cannot ask for one of them.
+// partsOf returns a form for each property of a schema. It returns nil if there is a property for which MCP permits no form.
 func partsOf(schema map[string]any, message string) map[string]form {
 	parts := map[string]form{}
 	properties, _ := schema["properties"].(map[string]any)
@@ -95,7 +97,7 @@ func object(properties map[string]any, required []string) map[string]any {
 	return schema
 }
 
-// content returns the JSON text that an accepted answer gives.
+// content returns the result, as JSON text, for an accepted answer.
 func (f *form) content(text json.RawMessage) (json.RawMessage, error) {
 	if len(text) == 0 {
 		text = json.RawMessage(`{}`)
@@ -120,7 +122,7 @@ func (f *form) content(text json.RawMessage) (json.RawMessage, error) {
 	return fields[soleKey], nil
 }
 
-// flat returns the schema of an object whose properties MCP permits.
+// flat returns the schema of an object if MCP permits each of its properties.
 func flat(schema map[string]any) (map[string]any, bool) {
 	properties, ok := schema["properties"].(map[string]any)
 	if schema["type"] != "object" || !ok {
@@ -148,7 +150,7 @@ func flat(schema map[string]any) (map[string]any, bool) {
 	return object(fields, required), true
 }
 
-// keywords are those that MCP permits for each type, besides those of choices.
+// keywords lists the keywords that MCP permits for each type, except those for choices.
 var keywords = map[string][]string{
 	"string":  {"minLength", "maxLength"},
 	"number":  {"minimum", "maximum"},
@@ -188,7 +190,7 @@ func field(schema map[string]any) (map[string]any, bool) {
 	return out, choices(schema, out)
 }
 
-// choices copies the options of a field. It reports false if they are not strings, or an array has none.
+// choices copies the options of a field. It returns false if an option is not a string, or if an array has no options.
 func choices(schema, out map[string]any) bool {
 	if out["type"] == "array" {
 		items, ok := schema["items"].(map[string]any)

@@ -9,8 +9,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// FuzzForm checks that every response schema gives forms with simple fields only, and every answer a decision or an error. The result of a
-// decision is valid JSON.
+// FuzzForm checks that every response schema gives forms with simple fields only. Each answer to them must give an error, or a decision
+// whose result is valid JSON.
 func FuzzForm(f *testing.F) {
 	for _, schema := range []string{
 		``, `true`, `[]`, `{"type":["string","null"]}`, `{"type":"string","enum":["a",1]}`, `{"enum":["a"]}`, `{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}`,

@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// roles are the users of the tests with their roles. All are in one namespace.
+// roles has the users of the tests and their roles. All users are in one namespace.
 var roles = map[string]string{"alice": "caller", "bob": "caller", "oscar": "operator, caller", "ann": "approver", "ada": "caller, approver", "root": "admin"}
 
 const rules = `
@@ -44,7 +44,7 @@ rules:
   - {name: rest, action: allow, tools: ["*"]}
 `
 
-// world is a daemon on a directory, which may stop and start again.
+// A world is a daemon with a data directory. It may stop and start again.
 type world struct {
 	t    *testing.T
 	dir  string
@@ -55,7 +55,7 @@ type world struct {
 	old     context.Context // done when the credentials of users whose name ends with oldCredential have expired
 	expire  context.CancelFunc
 	booked  atomic.Int32
-	started chan string // ids of the calls of the tool hold, when they begin
+	started chan string // receives the id of each call of the tool "hold" when the call begins
 }
 
 func newWorld(t *testing.T) *world {
@@ -106,7 +106,7 @@ func (w *world) start() {
 	}
 }
 
-// write replaces the rules, which the daemon reads at its next start or reload.
+// write replaces the rule file. The daemon reads it at its next start or reload.
 func (w *world) write(rules string) {
 	w.t.Helper()
 	must(w.t, os.WriteFile(filepath.Join(w.dir, "rules.yaml"), []byte(rules), 0o600))
@@ -117,8 +117,8 @@ func tokenOf(user string) string { return user + "-0123456789abcdefghijklmnop" }
 // userKey is the key of a user's name in the context of an HTTP request.
 type userKey struct{}
 
-// Invoke and NewStream send a request to the daemon with the token of the user in ctx. They stand for the connection inside the daemon, which
-// takes the credential from the context too.
+// Invoke and NewStream send a request to the daemon with the token of the user in ctx. They replace the connection inside the daemon, which
+// also takes the credential from the context.
 func (w *world) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if w.hasExpired(ctx) {
 		return errExpired
@@ -126,7 +126,7 @@ func (w *world) Invoke(ctx context.Context, method string, args, reply any, opts
 	return w.conn.Invoke(withToken(ctx), method, args, reply, opts...)
 }
 
-// oldCredential is the end of the name of a user whose credential expires when the test says so.
+// oldCredential is a suffix for the names of users. The credential of a user with this suffix expires when the test says so.
 const oldCredential = "+old"
 
 var errExpired = status.Error(codes.Unauthenticated, "the credential has expired")
@@ -202,7 +202,7 @@ func (u userHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 // legacy is the newest protocol version with sessions.
 const legacy = "2025-11-25"
 
-// connect returns a client of a user. Without a version, it uses the newest protocol.
+// connect returns a client of a user. An empty version means the newest protocol.
 func connect(t *testing.T, url, user, version string, opts *mcp.ClientOptions) *mcp.ClientSession {
 	t.Helper()
 	c := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts)
@@ -275,7 +275,7 @@ func (w *world) book(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	return &tool.Result{Status: tool.StatusSuccess, Message: string(c.Checkpoint) + " " + c.Resume.Result}, nil
 }
 
-// mixed returns a piece of each kind.
+// mixed returns a result with one piece of each kind of content.
 func mixed(_ context.Context, c *tool.Call) (*tool.Result, error) {
 	large, err := c.SaveArtifact("large", "image/png", make([]byte, 300<<10))
 	if err != nil {
@@ -338,7 +338,7 @@ func (w *world) send(method, url, user, session, version, body string) int {
 	return got.StatusCode
 }
 
-// open sends a request and returns its response, whose body may not have ended.
+// open sends a request and returns its response while the body may still be open.
 func (w *world) open(method, url, user, session, version, body string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(within(w.t), method, url, strings.NewReader(body))

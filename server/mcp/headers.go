@@ -14,11 +14,12 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// maxSafe is the largest integer that every JSON implementation represents exactly. The protocol permits no larger one in a header.
+// maxSafe is the largest integer that every JSON implementation represents exactly. The protocol permits no larger integer in a header.
 const maxSafe = 1<<53 - 1
 
-// withHeaders refuses the requests whose headers differ from their body, so that proxies may route by the headers. The SDK checks the headers
-// Mcp-Method and Mcp-Name of its own methods; withHeaders checks Mcp-Name of the methods of tasks, and the Mcp-Param headers of a tool.
+// withHeaders refuses requests whose headers differ from their body, so that proxies can rely on the headers. The SDK already checks the
+// headers Mcp-Method and Mcp-Name for its own methods. withHeaders checks Mcp-Name for the methods of tasks, and the Mcp-Param headers of a
+// tool.
 func (s *Server) withHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		msg, _ := jsonrpc.DecodeMessage(readBody(w, r))

@@ -60,14 +60,14 @@ func withTool(list json.RawMessage, definition string) (json.RawMessage, error) 
 	return json.Marshal(append(all, json.RawMessage(definition)))
 }
 
-// sending stores the function that sends messages. When it sees the acknowledgement of a subscription to changes, it begins to watch the
-// tools, because no other message names the subscription.
+// sending stores the function that sends messages. It also starts the watch of the tools for a subscription to changes. It does so when it
+// sees the acknowledgement of the subscription, because no other message names the subscription.
 func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	s.send = next
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		ack, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams)
 		if session, _ := req.GetSession().(*mcp.ServerSession); ok && method == acknowledged && ack.Notifications.ToolsListChanged {
-			revision := s.revision(ctx) // before the client knows that it is subscribed, so that it misses no change
+			revision := s.revision(ctx) // Read the revision before the client knows that it is subscribed, so that the client misses no change.
 			go func() {
 				if err := s.watchTools(ctx, session, ack.Meta[mcp.MetaKeySubscriptionID], revision); err != nil {
 					session.Close()
@@ -84,7 +84,7 @@ func (s *Server) watchStdio(ctx context.Context, session *mcp.ServerSession) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer cancel()
-		_ = session.Wait() // The error is that of the connection, which the client also sees.
+		_ = session.Wait() // Ignore the error: it is the error of the connection, which the client also sees.
 	}()
 	go func() {
 		if err := s.watchTools(ctx, session, nil, ""); err != nil {
@@ -94,8 +94,8 @@ func (s *Server) watchStdio(ctx context.Context, session *mcp.ServerSession) {
 	}()
 }
 
-// serveNotifications serves the stream for notifications of a session, and notifies its client of changes. When the credential of the request is
-// no longer valid, the stream ends. The session does not: its client may open a stream with a new credential.
+// serveNotifications serves the stream for notifications of a session, and notifies the client of changes. When the credential of the
+// request is no longer valid, the stream ends, but the session continues. The client may open a new stream with a new credential.
 func (s *Server) serveNotifications(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -103,24 +103,23 @@ func (s *Server) serveNotifications(w http.ResponseWriter, r *http.Request, next
 		revision := s.revision(ctx)
 		go func() {
 			defer cancel()
-			_ = s.watchTools(ctx, session, nil, revision) // The next request of the client gets the error too.
+			_ = s.watchTools(ctx, session, nil, revision) // Ignore the error: the next request of the client gets it too.
 		}()
 	}
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// revision returns the revision of the principal's list of tools, or nothing if it cannot be read.
+// revision returns the revision of the principal's list of tools, or an empty text if the list cannot be read.
 func (s *Server) revision(ctx context.Context) string {
 	list, err := s.tools.ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
 	if err != nil {
-		return "" // watchTools finds out why
+		return "" // watchTools will get the same error and handle it.
 	}
 	return list.GetRevision()
 }
 
-// watchTools notifies the client of a session of each change of the principal's list of tools after a revision. Without a revision, it
-// begins with the present one. It blocks until ctx is done and returns nil, or until the credential is no longer valid and returns an
-// error.
+// watchTools notifies the client of a session of each change of the principal's list of tools after a revision. If revision is empty, it
+// begins with the current revision. It blocks. When ctx is done it returns nil; when the credential is no longer valid it returns an error.
 func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, subscription any, revision string) error {
 	for ctx.Err() == nil {
 		err := s.watchOnce(ctx, &revision, func() { s.notifyChanged(session, subscription) })
@@ -132,7 +131,7 @@ func (s *Server) watchTools(ctx context.Context, session *mcp.ServerSession, sub
 	return nil
 }
 
-// watchPause is the time between two watches of the tools, when one has ended.
+// watchPause is the time between the end of a watch of the tools and the next watch.
 const watchPause = 5 * time.Second
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -144,8 +143,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watchOnce calls changed for each change after the revision, until the watch ends. If there is no revision yet, it asks for one tool to get
-// it, because a watch without a revision begins with all definitions.
+// watchOnce calls changed for each change after the revision, until the watch ends. If the revision is empty, it first requests one tool to
+// get the current revision, because a watch without a revision begins with all definitions.
 func (s *Server) watchOnce(ctx context.Context, revision *string, changed func()) error {
 	if *revision == "" {
 		list, err := s.tools.ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})
@@ -170,7 +169,8 @@ func (s *Server) watchOnce(ctx context.Context, revision *string, changed func()
 	}
 }
 
-// notifyChanged notifies the client of one change. Its context has no request. Therefore the SDK uses the session's stream for notifications.
+// notifyChanged notifies the client of one change. The context contains no request, so the SDK sends the message on the session's stream
+// for notifications.
 func (s *Server) notifyChanged(session *mcp.ServerSession, subscription any) {
 	ctx, cancel := context.WithTimeout(context.Background(), sendLimit)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	mcpserver "github.com/toold-dev/toold/server/mcp"
 )
 
-// versions are the protocol versions that clients of the tests use. An empty one is the newest.
+// versions are the protocol versions that clients of the tests use. The empty text means the newest version.
 var versions = []string{"2024-11-05", "2025-03-26", "2025-06-18", legacy, ""}
 
 // TestCall lists tools and calls some, in each protocol version.
@@ -112,7 +112,8 @@ func TestContent(t *testing.T) {
 	}
 }
 
-// TestLargeData checks that structured content is complete, although the result in the journal has only its beginning and its end.
+// TestLargeData checks that a client gets complete structured content, although the result in the journal has only the first and the last
+// part of the data.
 func TestLargeData(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -152,7 +153,7 @@ func as(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// ended returns a call when it has ended.
+// ended waits until a call has ended, and returns it.
 func (w *world) ended(user, id string) *tooldv1.Call {
 	w.t.Helper()
 	calls := tooldv1.NewCallServiceClient(w)
@@ -188,8 +189,8 @@ func TestSessions(t *testing.T) {
 // initialize begins a session.
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 
-// TestT59ExpiredCredential (T59) lets the credential expire with which a session began. The stream for notifications ends, and the session continues with
-// a new credential of the principal.
+// TestT59ExpiredCredential (T59) begins a session with a credential that later expires. The stream for notifications ends. The session
+// continues when the principal sends a new credential.
 func TestT59ExpiredCredential(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -211,7 +212,7 @@ func TestT59ExpiredCredential(t *testing.T) {
 	}
 }
 
-// TestLargeBatch checks that a request with many messages is refused, and one with a few is served.
+// TestLargeBatch checks that the server refuses a request with too many messages, and serves a request with a few.
 func TestLargeBatch(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -229,7 +230,7 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
-// TestTooManySessions checks that the sessions of one principal do not keep others out.
+// TestTooManySessions checks that one principal with the maximum number of sessions does not prevent sessions of others.
 func TestTooManySessions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -255,7 +256,7 @@ func TestListChanged(t *testing.T) {
 		changed := make(chan struct{}, 100)
 		connect(t, url, "alice", version, &mcp.ClientOptions{ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} }})
 		ctx := within(t)
-		for n := 0; len(changed) == 0; n++ { // the first changes may come before the server watches
+		for n := 0; len(changed) == 0; n++ { // The first changes may come before the server begins to watch.
 			must(t, ctx.Err())
 			w.write([]string{strings.ReplaceAll(rules, "[secret]", "[launch]"), rules}[n%2])
 			_, err := admin.Reload(as(ctx, "root"), &tooldv1.ReloadRequest{})
@@ -276,7 +277,7 @@ func TestWait(t *testing.T) {
 	for _, version := range []string{legacy, ""} {
 		c := connect(t, url, "alice", version, nil)
 		id := call(t, c, "launch", nil).Meta["toold/callId"].(string)
-		if version == "" { // in one version only, because it takes a second
+		if version == "" { // Test this in one version only, because it takes a second.
 			if r := call(t, c, "toold_wait", map[string]any{"call_id": id, "seconds": 1}); !strings.Contains(textOf(r), "The call id is "+id) || r.IsError {
 				t.Errorf("before the approval, toold_wait returned %q", textOf(r))
 			}
@@ -318,7 +319,7 @@ func (w *world) decide(user, id, result string) {
 	}
 }
 
-// TestCancel checks that a request that the client cancels also cancels the call, and that a lost connection does not.
+// TestCancel checks that a cancelled request also cancels its call. A lost connection does not cancel the call.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})

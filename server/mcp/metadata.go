@@ -21,8 +21,8 @@ type resourceMetadata struct {
 	Name     string   `json:"resource_name"`
 }
 
-// originOf returns the scheme and host under which the client sees the endpoint. Without TLS, toold listens on loopback only, so a request for
-// another host came through a proxy, which has TLS.
+// originOf returns the scheme and host under which the client reaches the endpoint. Without TLS, toold listens on loopback only. A request
+// for another host therefore came through a proxy, and the client reached that proxy over TLS.
 func originOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Server) serveMetadata(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(resourceMetadata{ // a write fails only when the client is gone
+	_ = json.NewEncoder(w).Encode(resourceMetadata{ // Ignore the error: a write fails only when the client is gone.
 		Resource: originOf(r) + mcpPath, Issuers: issuers, Methods: []string{"header"}, Name: "toold",
 	})
 }

@@ -9,8 +9,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// progress returns a function that reports progress to the client, or does nothing if the client sent no token. In MCP the
-// number must increase. A report with a smaller number is therefore sent with a slightly greater one if it has a message, and not at all otherwise.
+// progress returns a function that reports progress to the client. If the client sent no token, the function does nothing. In MCP the
+// number must increase with each report. If the number is not larger than the last one, the function sends a slightly larger number when
+// the report has a message, and otherwise sends nothing.
 func (c *client) progress(ctx context.Context, token any) func(*tooldv1.Progress) {
 	if token == nil {
 		return func(*tooldv1.Progress) {}
@@ -25,11 +26,11 @@ func (c *client) progress(ctx context.Context, token any) func(*tooldv1.Progress
 			done = math.Nextafter(last, math.Inf(1))
 		}
 		last = done
-		_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: p.GetMessage(), Progress: done, Total: total}) // A client that cannot be reached gets no result either.
+		_ = c.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Message: p.GetMessage(), Progress: done, Total: total}) // Ignore the error: a client that cannot be reached gets no result either.
 	}
 }
 
-// measure returns how much is done, and of how much. A total of 0 means that it is unknown.
+// measure returns the amount of work that is done, and the total amount. A total of 0 means that it is unknown.
 func measure(p *tooldv1.Progress) (done, total float64) {
 	if p.GetTotal() > 0 || p.GetFraction() == 0 {
 		return float64(p.GetLoaded()), float64(p.GetTotal())

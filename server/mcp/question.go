@@ -18,7 +18,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// approval is the action of questions whether a call may run.
+// approval is the action of a suspension that asks whether a call may run.
 const approval = "approval"
 
 // An inputRequired is the result of a call that asks the client questions, in the protocol without sessions.
@@ -36,7 +36,7 @@ func ask(st *state, questions mcp.InputRequestMap) *inputRequired {
 	return out
 }
 
-// questionsOf returns the questions of a suspension, or nil if the client gets none: it shows no forms, or another person has to answer.
+// questionsOf returns the questions of a suspension. It returns nil if the client cannot show forms, or if only another person may answer.
 func (s *Server) questionsOf(ctx context.Context, c *client, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
 	if q == nil || !c.form || q.GetAction() == "frontend" {
 		return nil, nil
@@ -58,7 +58,8 @@ func isApproval(q *tooldv1.Suspension) bool {
 	return q.GetApprovers() != nil || q.GetAction() == approval
 }
 
-// mayApprove reports whether the caller alone may approve its own call through its MCP client, and whether the client can show all of it.
+// mayApprove reports whether the client may get the approval of its own call. The caller alone must be a sufficient approver, and the
+// client must be able to show all of the call.
 func (s *Server) mayApprove(ctx context.Context, q *tooldv1.Suspension) (bool, error) {
 	a := q.GetApprovers()
 	if s.cfg.Approvals == nil || !s.cfg.Approvals() || a.GetDistinctFromCaller() || a.GetCount() > 1 || len(q.GetPending().GetArguments()) > maxShown {
@@ -80,7 +81,7 @@ func messageOf(q *tooldv1.Suspension) string {
 	return text
 }
 
-// withProblem adds to the questions why the last answer was refused.
+// withProblem adds to the questions the reason why the last answer was refused.
 func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequestMap {
 	for _, q := range questions {
 		if p, ok := q.(*mcp.ElicitParams); ok && problem != "" {
@@ -90,8 +91,9 @@ func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequest
 	return questions
 }
 
-// elicit asks a client with a session each question until it declines one, and applies its answers. It reports whether the state of the call may
-// have changed. When someone else answers the question, or it expires, elicit stops asking and waits for the call.
+// elicit asks each question of a suspension, in protocols with sessions. It stops when the client declines a question. Then it applies the
+// answers, and reports whether the state of the call may have changed. If another person answers the suspension meanwhile, or it expires,
+// elicit stops asking and waits for the call.
 func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress)) (bool, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -102,7 +104,7 @@ func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp
 	}()
 	answers := mcp.InputResponseMap{}
 	for _, key := range slices.Sorted(maps.Keys(questions)) {
-		params, _ := questions[key].(*mcp.ElicitParams) // All questions are forms.
+		params, _ := questions[key].(*mcp.ElicitParams) // This conversion always succeeds, because all questions are forms.
 		answer, err := c.session.Elicit(asking, params)
 		if ctx.Err() != nil {
 			s.cancelled(ctx, st)
@@ -111,8 +113,8 @@ func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp
 		if asking.Err() != nil {
 			return true, s.watchOn(ctx, c, st, report)
 		}
-		if err != nil || answer.Action == "cancel" { // A client that fails, or whose user closes the form, has not answered.
-			return false, nil // the result says that the question is open
+		if err != nil || answer.Action == "cancel" { // The client has failed, or the person has closed the form: there is no answer.
+			return false, nil // The result will say that the question is still open.
 		}
 		if answers[key] = answer; answer.Action == "decline" {
 			break
@@ -121,7 +123,7 @@ func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp
 	return true, s.answer(ctx, st, answers, report)
 }
 
-// settled waits until a suspension is no longer open. It reports false if ctx ends, or the daemon cannot be reached.
+// settled waits until a suspension is no longer open. It returns false if ctx ends first, or if the daemon cannot be reached.
 func (s *Server) settled(ctx context.Context, call, suspension string) bool {
 	stream, err := s.watchCall(ctx, call, "")
 	st := &state{suspension: &tooldv1.Suspension{SuspensionId: suspension}}
@@ -205,9 +207,9 @@ type elicited struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// decisionOf makes the decision about a suspension from the answers to its questions. One declined question declines the suspension. decisionOf
-// returns nil if an answer is missing or the person closed its form: then the suspension stays open. The same answers always make the same
-// decision id, so a repeated request is applied once.
+// decisionOf makes the decision about a suspension from the answers to its questions. If one question is declined, the decision declines
+// the suspension. If an answer is missing, or the person closed a form, decisionOf returns nil, and the suspension stays open. The same
+// answers always give the same decision id, so a repeated request is applied only once.
 func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*tooldv1.Decision, error) {
 	t, parts := ticketOf(q), map[string]json.RawMessage{}
 	d := &tooldv1.Decision{Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}
@@ -249,7 +251,7 @@ func decisionOf(q *tooldv1.Suspension, answers map[string]json.RawMessage) (*too
 
 // decide applies a decision. It returns when the journal has it.
 func (s *Server) decide(ctx context.Context, id string, q *tooldv1.Suspension, d *tooldv1.Decision) error {
-	ctx, cancel := context.WithCancel(ctx) // ends the stream: the call continues without a watcher
+	ctx, cancel := context.WithCancel(ctx) // cancel ends only the stream. The call continues without a watcher.
 	defer cancel()
 	stream, err := s.calls.ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: q.GetSuspensionId(), CallId: id, Decision: d})
 	if err != nil {
@@ -261,12 +263,13 @@ func (s *Server) decide(ctx context.Context, id string, q *tooldv1.Suspension, d
 	return err
 }
 
-// requestState names the call and the suspension that a result asks about. It grants no rights. A request that contains it must come from
-// the same principal and for the same call, which the journal knows. No other principal knows the suspension id.
+// requestState returns a text that names the call and the suspension about which a result asks. The text grants no rights. The journal
+// knows the principal and the content of the call, and a request with the text must have the same ones. Other principals do not know the
+// suspension id.
 func requestState(call, suspension string) string { return call + "." + suspension }
 
-// retried returns the call that an earlier request made, and the suspension that this request answers. It refuses a state that no result of a
-// call of the principal had.
+// retried returns the call that an earlier request made, and the suspension that the current request answers. It returns an error unless
+// the state came from a result of a call of the same principal.
 func (s *Server) retried(ctx context.Context, text string) (call, suspension string, err error) {
 	call, suspension, ok := strings.Cut(text, ".")
 	if !ok || call == "" || suspension == "" {
@@ -288,7 +291,8 @@ func (s *Server) retried(ctx context.Context, text string) (call, suspension str
 
 var errState = invalid("requestState is not the one that a result of this call had")
 
-// answered applies the answers of a request to the suspension that its state names, if that one is still open and offered to the client.
+// answered applies the answers of a request to the suspension that its state names. It does so only if this suspension is still open and
+// the client may answer it.
 func (s *Server) answered(ctx context.Context, c *client, st *state, suspension string, responses mcp.InputResponseMap, report func(*tooldv1.Progress)) error {
 	if suspension == "" || st.suspension.GetSuspensionId() != suspension {
 		return nil

@@ -14,7 +14,8 @@ import (
 	mcpserver "github.com/toold-dev/toold/server/mcp"
 )
 
-// answering returns options of a client that answers the elicitations of a request in order, and a list of their messages.
+// answering returns options of a client that gives these answers to elicitations, in this order. The list receives the messages of the
+// elicitations.
 func answering(answers ...*mcp.ElicitResult) (*mcp.ClientOptions, *[]string) {
 	var asked []string
 	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
@@ -30,15 +31,15 @@ func accept(content map[string]any) *mcp.ElicitResult {
 	return &mcp.ElicitResult{Action: "accept", Content: content}
 }
 
-// asking returns options of a client that can show forms, and returns questions instead of asking.
+// asking returns options of a client that can show forms. The client returns each question to the test instead of answering it.
 func asking() *mcp.ClientOptions {
 	opts, _ := answering()
 	opts.MultiRoundTrip = &mcp.MultiRoundTripOptions{Disabled: true}
 	return opts
 }
 
-// TestQuestions checks that a client gets each question of a call, and that the daemon checks the answers: elicitations in protocols with
-// sessions, results of type input_required without.
+// TestQuestions checks that a client gets each question of a call, and that the daemon checks the answers. Protocols with sessions use
+// elicitations; the newest protocol uses results of type input_required.
 func TestQuestions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -57,7 +58,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestNoAnswer checks questions that the client does not answer: its user declines, closes the form, or sees no forms.
+// TestNoAnswer checks questions without an answer: the person declines, the person closes the form, or the client cannot show forms.
 func TestNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -123,13 +124,13 @@ func TestAnsweredElsewhere(t *testing.T) {
 	r, err := c.CallTool(within(t), &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"})
 	must(t, err)
 	<-answered
-	<-closed // the client may still close the form when the call has ended
+	<-closed // The client may close the form after the call has ended, so wait for it.
 	if got := textOf(r); got != `"Eve" {"seats":3}` {
 		t.Errorf("the result is %q", got)
 	}
 }
 
-// TestClose closes the server while it waits for an answer: the request ends, and its call still waits.
+// TestClose closes the server while it waits for an answer. The request ends, and its call continues to wait.
 func TestClose(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -142,7 +143,7 @@ func TestClose(t *testing.T) {
 	}})
 	ctx, cancel := context.WithCancel(within(t))
 	defer cancel()
-	go c.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"}) // the server ends it
+	go c.CallTool(ctx, &mcp.CallToolParams{Meta: mcp.Meta{"toold/callId": "the-call-of-the-test"}, Name: "book"}) // The request ends when the server closes.
 	<-asked
 	w.last.Close()
 	got, err := tooldv1.NewCallServiceClient(w).GetCall(as(within(t), "alice"), &tooldv1.GetCallRequest{CallId: "the-call-of-the-test"})
@@ -152,7 +153,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestRetryRunsOnce sends the answer to a question twice: the call resumes once, and both requests get the same next question.
+// TestRetryRunsOnce sends the answer to a question twice. The call resumes only once, and both requests get the same next question.
 func TestRetryRunsOnce(t *testing.T) {
 	w := newWorld(t)
 	c := connect(t, w.serve(mcpserver.Config{}), "alice", "", asking())
@@ -188,8 +189,8 @@ func retry(r *mcp.CallToolResult, name string, content map[string]any) *mcp.Call
 	return p
 }
 
-// TestT144ForeignState sends a requestState that belongs to another principal, tool or arguments, and changed ones, also after a restart of
-// the daemon. All are refused, and the call keeps its question.
+// TestT144ForeignState sends changed requestStates, and requestStates of another principal, tool or arguments, also after a restart of the
+// daemon. The server refuses all of them, and the question of the call stays open.
 func TestT144ForeignState(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -238,8 +239,8 @@ func TestT144ForeignState(t *testing.T) {
 	}
 }
 
-// TestT131OwnApproval checks who is offered the approval of its own call: nobody by default, and with the setting only a caller that alone
-// may answer it.
+// TestT131OwnApproval checks which clients get the approval of their own call. By default no client gets it. With the setting, a client
+// gets it only if the caller alone may answer it.
 func TestT131OwnApproval(t *testing.T) {
 	w := newWorld(t)
 	off, on := w.serve(mcpserver.Config{}), w.serve(mcpserver.Config{Approvals: func() bool { return true }})
@@ -249,9 +250,9 @@ func TestT131OwnApproval(t *testing.T) {
 	}{
 		{off, "ada", "deploy", false}, // the default
 		{on, "ada", "deploy", true},
-		{on, "alice", "deploy", false},  // is no approver
-		{on, "ada", "launch", false},    // needs another person
-		{on, "ada", "transfer", false},  // needs two people
+		{on, "alice", "deploy", false},  // alice is no approver
+		{on, "ada", "launch", false},    // the rule needs another person
+		{on, "ada", "transfer", false},  // the rule needs two people
 		{off, "ada", "launch", false},   // the default
 		{off, "alice", "deploy", false}, // the default
 	} {
@@ -266,13 +267,13 @@ func TestT131OwnApproval(t *testing.T) {
 			}
 		}
 	}
-	// An operator waits for a call whose caller may approve it.
+	// An operator waits for a call of ada, who may approve it. The operator does not get the approval.
 	ours := call(t, connect(t, off, "ada", legacy, nil), "deploy", nil).Meta["toold/callId"]
 	opts, asked := answering(accept(nil))
 	if r, err := connect(t, on, "oscar", legacy, opts).CallTool(within(t), &mcp.CallToolParams{Name: "toold_wait", Arguments: map[string]any{"call_id": ours}}); err == nil || len(*asked) > 0 {
 		t.Errorf("toold_wait of an operator asked %q and returned %v", *asked, r)
 	}
-	// A client that was not asked answers anyway.
+	// This client got no question, and sends an answer anyway.
 	c := connect(t, off, "ada", "", asking())
 	id := call(t, c, "deploy", nil).Meta["toold/callId"].(string)
 	got, err := tooldv1.NewCallServiceClient(w).GetCall(as(within(t), "ada"), &tooldv1.GetCallRequest{CallId: id})
@@ -284,7 +285,7 @@ func TestT131OwnApproval(t *testing.T) {
 	}
 }
 
-// TestForms checks what clients are asked for different schemas, and how the content becomes the result.
+// TestForms checks the form for each kind of schema, and the result for each answer.
 func TestForms(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})

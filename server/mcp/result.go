@@ -16,10 +16,11 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// maxMedia is the size of the media that a result contains, in bytes. What exceeds it becomes a link.
+// maxMedia is the maximum size in bytes of all media in a result. Media beyond it become links.
 const maxMedia = 4 << 20
 
-// A toolResult is the result of a call. It has the same members as [mcp.CallToolResult], but its structured content is the tool's own bytes.
+// A toolResult is the result of a call. It has the same members as [mcp.CallToolResult], but its structured content consists of exactly the
+// bytes that the tool returned.
 type toolResult struct {
 	mcp.ResultBase
 	ResultType string          `json:"resultType,omitempty"`
@@ -51,8 +52,8 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 	return out
 }
 
-// data returns the complete data of a result. If the journal has only the beginning and the end, data reads the artifact that has all of it,
-// because a client may refuse data that does not match the schema of the tool. It returns nothing if the data is too large.
+// data returns the complete data of a result. If the journal has only the first and the last part, data reads the artifact with the
+// complete data, because a client may refuse data that does not match the schema of the tool. If the data is too large, data returns nil.
 func (s *Server) data(ctx context.Context, id string, r *tooldv1.ToolResult, left *int) []byte {
 	var cut struct {
 		Truncated bool   `json:"truncated"`
@@ -96,7 +97,7 @@ func (s *Server) content(ctx context.Context, id string, p *tooldv1.Content, lef
 	return &mcp.EmbeddedResource{Resource: resource}
 }
 
-// media returns the bytes of a piece. It reports false if they are too many, or cannot be read.
+// media returns the bytes of a piece. It returns false if the piece is too large or cannot be read.
 func (s *Server) media(ctx context.Context, id string, p *tooldv1.Content, left *int) ([]byte, bool) {
 	data := p.GetData()
 	if p.GetText() != "" {
@@ -125,7 +126,7 @@ func link(id string, p *tooldv1.Content) *mcp.ResourceLink {
 	return &mcp.ResourceLink{URI: uri, Name: cmp.Or(p.GetName(), p.GetArtifact(), uri), MIMEType: p.GetMimeType()}
 }
 
-// uriOf returns the URI of a piece: its own one, or the handle of its artifact.
+// uriOf returns the URI that a piece has, or the handle of its artifact.
 func uriOf(id string, p *tooldv1.Content) string {
 	return cmp.Or(p.GetUri(), "artifact://"+url.PathEscape(id)+"/"+url.PathEscape(cmp.Or(p.GetArtifact(), p.GetName())))
 }

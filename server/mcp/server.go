@@ -26,7 +26,7 @@ import (
 const (
 	maxBody     = 4 << 20   // bytes of a request
 	maxBatch    = 100       // messages of a request
-	sessionIdle = time.Hour // after this time without a request, a session ends, and its client initializes a new one
+	sessionIdle = time.Hour // a session ends after this time without a request; the client must then initialize a new one
 )
 
 // firstStateless is the first protocol version without sessions.
@@ -41,14 +41,14 @@ type Config struct {
 	Conn grpc.ClientConnInterface
 	// Version is the version of toold that clients see.
 	Version string
-	// Approvals reports whether a ticket that names approvers is offered to the client of the caller, if the caller alone may answer it. Nil
-	// means never, because an MCP client can answer without asking a person.
+	// Approvals reports whether a client may get tickets that name approvers, for calls that the caller alone may approve. Nil means never,
+	// because an MCP client can answer without asking a person.
 	Approvals func() bool
 	// Authenticate returns the namespace and subject of the principal whose credential is in ctx, as one text. Its error has a gRPC status.
 	// [Server.Handler] needs it, and binds sessions to the principal.
 	Authenticate func(ctx context.Context) (string, error)
-	// Issuers returns the URLs of the OAuth authorization servers whose tokens the daemon accepts. Without any, there is no metadata for OAuth. Nil
-	// means none.
+	// Issuers returns the URLs of the OAuth authorization servers whose tokens the daemon accepts. If there are none, or Issuers is nil,
+	// the server has no OAuth metadata.
 	Issuers func() []string
 }
 
@@ -63,7 +63,7 @@ type Server struct {
 	refused atomic.Pointer[error] // why the daemon refuses the connection of a client over stdio
 	closed  context.Context       // done when the server closes
 	close   context.CancelFunc
-	send    mcp.MethodHandler // sends a message to the client of one session, which the SDK cannot do for every kind of message
+	send    mcp.MethodHandler // sends a message to the client of one session; the SDK has no function for some kinds of messages
 }
 
 // New returns a server for the API behind cfg.Conn.
@@ -77,15 +77,15 @@ func New(cfg Config) *Server {
 		Capabilities: capabilities,
 	})
 	if err := s.addTasks(); err != nil {
-		panic(err) // the SDK refuses a method only when it has a method with the same name
+		panic(err) // This cannot happen: the SDK refuses a method only when another method has the same name.
 	}
 	s.sdk.AddSendingMiddleware(s.sending)
 	s.sdk.AddReceivingMiddleware(s.receiving)
 	return s
 }
 
-// Run serves one client over a transport such as stdio. It blocks until the client disconnects, ctx is done, or the credential of the connection
-// is no longer valid. Only the last is an error of the API.
+// Run serves one client over a transport such as stdio. It blocks until the client disconnects, ctx is done, or the credential of the
+// connection is no longer valid. Only in the last case does it return an error of the API.
 func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	err := s.sdk.Run(ctx, t)
 	if refused := s.refused.Load(); refused != nil {
@@ -98,12 +98,12 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 func (s *Server) Close() {
 	s.close()
 	for session := range s.sdk.Sessions() {
-		_ = session.Close() // The error is that of a connection that has already ended.
+		_ = session.Close() // Ignore the error: the connection has already ended.
 	}
 }
 
-// Handler returns the handler of the path /mcp. The caller checks the headers Host and Origin before, and puts the client's credential into
-// the context of the request.
+// Handler returns the handler of the path /mcp. Before each request, the caller must check the headers Host and Origin, and put the
+// client's credential into the context of the request.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	stateless := s.withHeaders(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{
@@ -132,8 +132,8 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// isLargeBatch reports whether a request has too many messages. Protocol version 2025-03-26 permits several in one request. The server handles
-// them at the same time, so a small request could otherwise take much memory.
+// isLargeBatch reports whether a request has too many messages. Protocol version 2025-03-26 permits several messages in one request. The
+// server handles them at the same time, so without a limit a small request could take much memory.
 func isLargeBatch(w http.ResponseWriter, r *http.Request) bool {
 	body := bufio.NewReader(r.Body)
 	start, _ := body.Peek(1)
@@ -145,21 +145,22 @@ func isLargeBatch(w http.ResponseWriter, r *http.Request) bool {
 	return json.Unmarshal(readBody(w, r), &batch) == nil && len(batch) > maxBatch
 }
 
-// readBody returns the body of a request, or what can be read of it. The body can be read again, with the same error.
+// readBody returns the body of a request, or the part of it that can be read. Afterwards the body of r gives the same bytes and the same
+// error again.
 func readBody(w http.ResponseWriter, r *http.Request) []byte {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(text), failing{err}))
 	return text
 }
 
-// failing is a reader that returns an error, or the end.
+// failing is a reader that returns only an error. If err is nil, it returns the end of file.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, cmp.Or(f.err, io.EOF) }
 
-// authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session of
-// another principal. The SDK takes an identity only from a bearer token, so each request gets a token that names the principal. The real
-// credential stays in the context.
+// authenticated identifies the principal of each request, and passes its identity and context to the SDK. The SDK then refuses a session
+// that belongs to another principal. The SDK takes an identity only from a bearer token. authenticated therefore replaces the token of each
+// request by one that names the principal. The real credential stays in the context.
 func (s *Server) authenticated(next http.Handler) http.Handler {
 	inner := auth.RequireBearerToken(func(ctx context.Context, principal string, _ *http.Request) (*auth.TokenInfo, error) {
 		return &auth.TokenInfo{UserID: principal, Extra: map[string]any{requestContext: context.WithoutCancel(ctx)}}, nil
@@ -176,7 +177,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request whose principal is unknown.
+// refuse answers a request that could not be authenticated. err is the reason.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	st := status.Convert(err)
 	switch st.Code() {
@@ -207,8 +208,8 @@ func withRequest(ctx context.Context, req mcp.Request) context.Context {
 	return requestValues{ctx, values}
 }
 
-// requestValues is a context that looks for values in another one first. The other one must have no cancellation, because [context.Cause] would
-// find it as a value.
+// requestValues is a context that looks for values first in another context. That context must not have a cancellation: [context.Cause]
+// would find it there as a value.
 type requestValues struct {
 	context.Context
 	values context.Context
@@ -234,7 +235,7 @@ func (s *Server) receiving(next mcp.MethodHandler) mcp.MethodHandler {
 			defer context.AfterFunc(s.closed, cancel)()
 			return result(s.callTool(ctx, req))
 		case *mcp.ListPromptsRequest, *mcp.GetPromptRequest, *mcp.ListResourcesRequest, *mcp.ListResourceTemplatesRequest, *mcp.ReadResourceRequest:
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // the SDK would return empty lists
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: method + ": toold has tools only"} // Without this error, the SDK would return empty lists.
 		case *mcp.InitializedRequest:
 			r, err := next(ctx, method, req)
 			if err == nil && req.Session.ID() == "" {

@@ -12,7 +12,7 @@ import (
 // Limits of the sessions of clients of protocol versions before 2026-07-28.
 const (
 	maxSessions     = 1000
-	maxSessionsEach = 100 // of one principal, so that it does not keep others out
+	maxSessionsEach = 100 // limit of one principal, so that other principals can still begin sessions
 )
 
 const sessionHeader = "Mcp-Session-Id"
@@ -24,7 +24,7 @@ type owners struct {
 	begun map[string]int    // requests in progress that may begin a session, by principal
 }
 
-// begin serves a request without a session, which may begin one, unless there are too many.
+// begin serves a request without a session. The request may begin a session, so begin refuses it when there are too many sessions.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	principal := auth.TokenInfoFromContext(r.Context()).UserID
 	if of := s.enter(principal); of > 0 {
@@ -39,7 +39,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, next http.Handler
 func (s *Server) sessionOf(r *http.Request) *mcp.ServerSession {
 	id := r.Header.Get(sessionHeader)
 	s.owners.mu.Lock()
-	principal, known := s.owners.ids[id] // not known until the first request has ended
+	principal, known := s.owners.ids[id] // The session has no entry until its first request has ended.
 	s.owners.mu.Unlock()
 	if known && principal != auth.TokenInfoFromContext(r.Context()).UserID {
 		return nil
@@ -64,8 +64,8 @@ func (s *Server) entered(w http.ResponseWriter, principal string) {
 	}
 }
 
-// enter counts a request that may begin a session. It returns the limit that the session would exceed, or 0. It forgets the principals of
-// sessions that have ended.
+// enter counts a request that may begin a session. It returns 0, or the limit that the session would exceed. It also forgets the principals
+// of sessions that have ended.
 func (s *Server) enter(principal string) int {
 	s.owners.mu.Lock()
 	defer s.owners.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Server) enter(principal string) int {
 	for _, n := range s.owners.begun {
 		all += n
 	}
-	for session := range s.sdk.Sessions() { // the SDK also counts each request of newer protocol versions as a session
+	for session := range s.sdk.Sessions() { // The SDK also counts each request of newer protocol versions as a session.
 		if of, ok := s.owners.ids[session.ID()]; ok {
 			open[session.ID()] = of
 			all++

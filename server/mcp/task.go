@@ -19,9 +19,9 @@ import (
 const (
 	// taskAfter is how long a request of a client with the tasks extension waits for its call. Then the client gets a task.
 	taskAfter = 2 * time.Second
-	// taskPoll is how often a client should ask for a task.
+	// taskPoll is the interval at which a client should ask for the state of a task.
 	taskPoll = time.Second
-	// storePoll is how often toold asks whether a call is in the journal.
+	// storePoll is the interval at which toold asks whether a call is in the journal.
 	storePoll = 10 * time.Millisecond
 )
 
@@ -40,8 +40,8 @@ const (
 	taskCancelled = "cancelled"
 )
 
-// A task is a call as the tasks extension shows it. Its id is the id of the call. The time to live is null, because the journal keeps a call
-// as long as it waits, and for the configured time after its end.
+// A task is a call in the form of the tasks extension. Its id is the id of the call. Its time to live is null, because it has no fixed end:
+// the journal keeps a call while it waits, and for a configured time after its end.
 type task struct {
 	mcp.ResultBase
 	ResultType    string              `json:"resultType"`
@@ -57,7 +57,7 @@ type task struct {
 	Error         *jsonrpc.Error      `json:"error,omitempty"`
 }
 
-// An ack is the result of a request that has no other one.
+// An ack is the empty result of a request.
 type ack struct {
 	mcp.ResultBase
 	ResultType string `json:"resultType"`
@@ -104,7 +104,7 @@ func missingTasks(what string) error {
 	return &jsonrpc.Error{Code: mcp.CodeMissingRequiredClientCapabilities, Message: what + " requires the extension " + tasksExtension, Data: data}
 }
 
-// taskOf returns the state of a call, without what only tasks/get returns.
+// taskOf returns the state of a call, without the members that only tasks/get returns.
 func taskOf(c *tooldv1.Call) *task {
 	t := &task{ResultType: "complete", ID: c.GetCallId(), Status: taskWorking, Created: c.GetCreatedAt().AsTime(), Poll: taskPoll.Milliseconds()}
 	t.Updated = latest(c.GetCreatedAt(), c.GetStartedAt(), c.GetSuspension().GetCreatedAt(), c.GetEndedAt())
@@ -132,8 +132,8 @@ func latest(times ...*timestamppb.Timestamp) time.Time {
 	return last
 }
 
-// ownCall returns a call of the principal. It returns no call of another principal, not even to an operator, who may read that call through the
-// API. A client over stdio gets every call that its connection may read.
+// ownCall returns a call of the principal. It does not return calls of other principals, not even to an operator, who may read them through
+// the API. A client over stdio gets every call that its connection may read.
 func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) {
 	principal := ""
 	if s.cfg.Authenticate != nil {
@@ -156,8 +156,8 @@ func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) 
 // Principal returns the text that [Config.Authenticate] returns.
 func Principal(namespace, subject string) string { return namespace + "/" + subject }
 
-// startTask starts a call for a client with the extension. It uses CallTool, because a call of CallTool continues without a watcher. It returns a
-// task if the tool wants one at once, else nil: then the request follows the call for at most taskAfter.
+// startTask starts a call for a client with the extension. It uses CallTool, because such a call continues without a watcher. If atOnce is
+// set, it returns a task. Otherwise it returns nil, and the request follows the call for at most taskAfter.
 func (s *Server) startTask(ctx context.Context, spec *tooldv1.CallSpec, atOnce bool) (*task, error) {
 	r, err := s.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(0)})
 	if err != nil || !atOnce || isUnknown(r.GetCall().GetToolDigest(), r.GetCall().GetResult()) {
@@ -166,7 +166,7 @@ func (s *Server) startTask(ctx context.Context, spec *tooldv1.CallSpec, atOnce b
 	return s.newTask(ctx, r.GetCall().GetCallId())
 }
 
-// limited returns the context in which a request waits for its call. It ends after taskAfter for a client that can get a task.
+// limited returns the context in which a request waits for its call. If the client can get a task, the context ends after taskAfter.
 func (c *client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !c.tasks {
 		return ctx, func() {}
@@ -183,7 +183,7 @@ func (s *Server) taskRule(ctx context.Context, tool string) (string, error) {
 	return got.GetTool().GetMetadata()[metaTask], err
 }
 
-// newTask returns the handle of a call that nobody has to watch. It first waits until the journal has the call.
+// newTask returns the task of a call that continues without a watcher. It first waits until the call is in the journal.
 func (s *Server) newTask(ctx context.Context, id string) (*task, error) {
 	for ctx.Err() == nil {
 		got, err := s.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: id})
@@ -223,7 +223,7 @@ func (s *Server) getTask(ctx context.Context, session *mcp.ServerSession, p *tas
 	return t, nil
 }
 
-// cancelTask asks the call to end. It also succeeds if the call has ended.
+// cancelTask asks the call to end. It returns no error if the call has already ended.
 func (s *Server) cancelTask(ctx context.Context, _ *mcp.ServerSession, p *taskParams) (*ack, error) {
 	if _, err := s.ownCall(ctx, p.ID); err != nil {
 		return nil, err

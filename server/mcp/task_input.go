@@ -16,15 +16,15 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// Limits of the answers to a part of a ticket's questions, which wait in memory for the other answers.
+// Limits of answers that wait in memory until all other questions of their ticket have answers.
 const (
 	maxPartial      = 256      // tickets; a new one replaces the oldest
 	maxPartialBytes = 16 << 10 // bytes of the answers to one ticket
 )
 
-// partial holds the answers of tickets that have other open questions. toold decides a ticket at once, so these answers are not in the
-// journal. They can be lost, for example at a restart. The questions then get new keys, because a client ignores a key that it has
-// answered.
+// partial holds the answers of tickets that still have open questions. toold can only decide a ticket as a whole, so these answers are not
+// in the journal. They can be lost, for example at a restart. The questions then get new keys, because a client ignores a key that it has
+// already answered.
 type partial struct {
 	mu      sync.Mutex
 	tickets map[string]*answers // by suspension id
@@ -32,10 +32,10 @@ type partial struct {
 	round   string              // round of all tickets without an entry in the map
 }
 
-// answers holds the answers to one ticket so far. The round is a part of the keys; each loss of answers begins a new round.
+// answers holds the answers to one ticket so far. The keys of the questions contain the round. When answers are lost, a new round begins.
 type answers struct {
 	round string
-	by    map[string]json.RawMessage // by key of the form
+	by    map[string]json.RawMessage // answers by the key of their form
 }
 
 func newPartial() partial { return partial{tickets: map[string]*answers{}, round: newRound()} }
@@ -74,7 +74,7 @@ func (p *partial) add(suspension string, some map[string]json.RawMessage) (map[s
 	return all, nil
 }
 
-// of returns the answers to a ticket. The map in it must not be changed.
+// of returns the answers to a ticket. The caller must not change the map.
 func (p *partial) of(suspension string) answers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,7 +84,7 @@ func (p *partial) of(suspension string) answers {
 	return answers{round: p.round}
 }
 
-// refuse forgets answers that were refused, so that the client is asked again.
+// refuse forgets the answers to a ticket after the daemon has refused them, so that the client is asked again.
 func (p *partial) refuse(suspension string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *partial) refuse(suspension string) {
 	}
 }
 
-// drop forgets the answers to a ticket that is decided.
+// drop forgets the answers to a ticket that was decided.
 func (p *partial) drop(suspension string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,8 +104,8 @@ func (p *partial) drop(suspension string) {
 	p.order = slices.DeleteFunc(p.order, func(s string) bool { return s == suspension })
 }
 
-// taskQuestions returns the questions of a ticket that have no answer yet. Their keys are unique for the life of the task, because they begin
-// with the id of the suspension. It returns nil if the ticket is not offered to the client.
+// taskQuestions returns the questions of a ticket that have no answer yet. Their keys are unique for the life of the task, because they
+// begin with the id of the suspension. It returns nil if the client may not answer the ticket.
 func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
 	all, err := s.questionsOf(ctx, c, q)
 	if err != nil || all == nil {
@@ -120,8 +120,8 @@ func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspen
 	return open, nil
 }
 
-// formOf returns the key of the form that a key of taskQuestions names. It accepts any round, because the client may still show a form of
-// an earlier round. It returns nothing for another ticket.
+// formOf returns the key of the form that a key of taskQuestions names. It accepts the key of any round, because the client may still show
+// a form of an earlier round. For a key of another ticket it returns an empty text.
 func formOf(q *tooldv1.Suspension, key string) string {
 	suspension, rest, _ := strings.Cut(key, ".")
 	_, form, _ := strings.Cut(rest, ".")
@@ -137,7 +137,7 @@ func isClosed(text json.RawMessage) bool {
 	return json.Unmarshal(text, &a) == nil && a.Action == "cancel"
 }
 
-// updateTask takes answers to the questions of a task. It ignores answers to other questions, such as those of an earlier round.
+// updateTask accepts answers to the questions of a task. It ignores answers to questions of other tickets.
 func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *taskAnswers) (*ack, error) {
 	c := clientOf(&mcp.ServerRequest[*taskAnswers]{Session: session, Params: p})
 	is, err := s.ownCall(ctx, p.ID)
@@ -170,7 +170,7 @@ func (s *Server) updateTask(ctx context.Context, session *mcp.ServerSession, p *
 	if err == nil {
 		err = s.decide(ctx, p.ID, q, d)
 	}
-	if status.Code(err) == codes.FailedPrecondition { // Another answer was first, or the call has ended.
+	if status.Code(err) == codes.FailedPrecondition { // Another answer was applied first, or the call has ended.
 		err = nil
 	}
 	if err != nil {

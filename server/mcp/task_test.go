@@ -16,7 +16,7 @@ import (
 	mcpserver "github.com/toold-dev/toold/server/mcp"
 )
 
-// capabilities of clients with the tasks extension, without it, and with forms too.
+// The capabilities of three kinds of clients: with the tasks extension, without it, and with the extension and forms.
 const (
 	withTasks = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 	withForms = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
@@ -45,11 +45,11 @@ type reply struct {
 		Message string
 		Data    json.RawMessage
 	}
-	status int // of HTTP
+	status int // HTTP status
 }
 
-// post sends a request as the SDK cannot: with a task as result, and with any headers. params is JSON without _meta; name is the header Mcp-Name;
-// headers are further names and values.
+// post sends a request that the SDK cannot send: its result may be a task, and it may have any headers. params is JSON without _meta. name
+// is the value of the header Mcp-Name. headers has further names and values.
 func post(t *testing.T, url, user, capabilities, method, name, params string, headers ...string) reply {
 	t.Helper()
 	var with map[string]any

@@ -26,7 +26,7 @@ const waitDefinition = `{"name":"toold_wait","title":"Wait for a call",` +
 	`"annotations":{"readOnlyHint":true,"openWorldHint":false}}`
 
 const (
-	defaultWait = 50 // seconds; shorter than the 60 s after which common clients give up
+	defaultWait = 50 // seconds; common clients give up after 60 s
 	maxWait     = 600
 )
 
@@ -96,7 +96,7 @@ func (s *Server) watch(ctx context.Context, c *client, st *state, wait time.Dura
 	return err
 }
 
-// watchOn follows a call whose question someone else has answered, for the default time.
+// watchOn follows a call for the default time, after another person has answered its question.
 func (s *Server) watchOn(ctx context.Context, c *client, st *state, report func(*tooldv1.Progress)) error {
 	stop := st.stop
 	st.cursor = ""
@@ -115,8 +115,8 @@ func (s *Server) watchCall(ctx context.Context, id, cursor string) (frames, erro
 	}))
 }
 
-// waiting returns a result that says what a call waits for. For a tool with an output schema the result is an error: clients require structured
-// content from such a tool, except in errors.
+// waiting returns a result that says what a call waits for. If the tool has an output schema, the result is an error: clients require
+// structured content from each result of such a tool, except from errors.
 func (s *Server) waiting(ctx context.Context, c *client, st *state) (*toolResult, error) {
 	out := &toolResult{ResultType: c.complete(), Content: []mcp.Content{&mcp.TextContent{Text: waitingText(st)}}}
 	out.Meta = mcp.Meta{metaCall: st.id}

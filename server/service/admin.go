@@ -115,7 +115,7 @@ func (s *admin) Drain(_ context.Context, req *tooldv1.DrainRequest) (*tooldv1.Dr
 	return &tooldv1.DrainResponse{Deadline: timestamppb.New(deadline), Running: int64(running)}, nil
 }
 
-var levels = []string{"debug", "info", "warn", "error"} // in the order of LogLevel, from 1
+var levels = []string{"debug", "info", "warn", "error"} // the levels in the order of LogLevel; the first has the number 1
 
 // SetLogLevel changes the level of the log.
 func (s *admin) SetLogLevel(_ context.Context, req *tooldv1.SetLogLevelRequest) (*tooldv1.SetLogLevelResponse, error) {

@@ -26,9 +26,10 @@ type Audit interface {
 	AuditKinds() []string
 }
 
-// An AuditQuery selects a page of records. A zero position begins at the end of the chain where the page begins.
+// An AuditQuery selects a page of records. The zero position means one end of the chain: the newest record with NewestFirst, otherwise the
+// oldest.
 type AuditQuery struct {
-	Position    int64 // records after it, or before it if NewestFirst
+	Position    int64 // the page has the records after this position, or before it if NewestFirst is set
 	NewestFirst bool
 	Limit       int
 
@@ -41,7 +42,7 @@ type AuditQuery struct {
 type AuditPage struct {
 	Records []call.ChainRecord
 	Next    int64     // position where the next page begins; 0 when there are no more records
-	Kept    time.Time // retention has removed no record that is newer
+	Kept    time.Time // retention has not removed any record that is newer than this time
 }
 
 // An AuditStart says where a verification begins.

@@ -89,8 +89,8 @@ func (s *calls) CallTool(ctx context.Context, req *tooldv1.CallToolRequest) (*to
 	return &tooldv1.CallToolResponse{Call: translate.WholeCall(c), Cursor: s.engine.CursorAfter(c.LastSequence)}, nil
 }
 
-// settle waits until the call has ended or is suspended, but at most for d. It waits longer if the call is not accepted yet, because until
-// then the client has no call id to ask for.
+// settle waits until the call has ended or is suspended, for at most d. If the call is not accepted yet, it waits longer, because the
+// client does not know the call id yet.
 func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, error) {
 	defer w.Close()
 	watching, cancel := untilDeadline(ctx)
@@ -112,7 +112,7 @@ func settle(ctx context.Context, w call.Watcher, d time.Duration) (*call.Call, e
 	return c, err
 }
 
-// toWait checks how long a client wants to wait. absent is the default of the method for a client that sets no time.
+// toWait checks the time that a client wants to wait. absent is the default for a request without a time.
 func toWait(d *durationpb.Duration, absent time.Duration) (time.Duration, error) {
 	if d == nil {
 		return absent, nil
@@ -217,7 +217,7 @@ func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call
 	return nil, call.InvalidField("selector", "name a call, a batch, a run, a thread or the namespace")
 }
 
-// caughtUp adds the frame CaughtUp to the end of a watch without follow, even if the call has ended.
+// caughtUp adds the frame CaughtUp at the end of a watch without follow, even if the call has ended.
 type caughtUp struct {
 	call.Stream
 	announced bool

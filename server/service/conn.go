@@ -77,7 +77,7 @@ func (c *conn) Invoke(ctx context.Context, name string, args, reply any, _ ...gr
 	return err
 }
 
-// transfer copies a message as if it had been sent, because it may hold its content in encoded form.
+// transfer copies a message by encoding and decoding it, because the message may hold its content only in encoded form.
 func transfer(to, from any) error {
 	encoded, err := proto.Marshal(from.(proto.Message))
 	if err != nil {
@@ -107,7 +107,7 @@ type pipe struct {
 	err       error
 }
 
-// clientStream is the client's end of a stream.
+// clientStream is the side of a stream that the client uses.
 type clientStream struct {
 	ctx   context.Context
 	start func(*pipe) error
@@ -121,7 +121,7 @@ func (s *clientStream) SendMsg(m any) error {
 	}
 	p := &pipe{request: proto.Clone(m.(proto.Message)), responses: make(chan proto.Message), ended: make(chan struct{})}
 	s.pipe = p
-	go func() { // returns at the latest when the context of the client ends
+	go func() { // The goroutine returns at the latest when the context of the client ends.
 		defer close(p.ended)
 		p.err = s.start(p)
 	}()
@@ -156,7 +156,7 @@ func (*clientStream) CloseSend() error { return nil }
 // Context implements [grpc.ClientStream].
 func (s *clientStream) Context() context.Context { return s.ctx }
 
-// serverStream is the daemon's end of a stream.
+// serverStream is the side of a stream that the daemon uses.
 type serverStream struct {
 	grpc.ServerStream // nil: methods use only the methods below
 	ctx               context.Context

@@ -60,7 +60,8 @@ func (s *admin) ListQuarantinedTools(ctx context.Context, req *tooldv1.ListQuara
 // waitingKey returns the sort key of a quarantined tool. It includes the source, because two namespaces may have tools with the same id.
 func waitingKey(q *tool.QuarantinedTool) string { return q.Waiting.Descriptor.ID + "\x00" + q.Source }
 
-// AcceptTool trusts a definition that waits to be accepted. An operator may accept definitions of its namespace; an admin may accept all.
+// AcceptTool trusts a definition that waits to be accepted. An operator may accept definitions of its namespace, and an admin may accept
+// all definitions.
 func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) (*tooldv1.AcceptToolResponse, error) {
 	p := access.From(ctx)
 	q, err := s.answerable(p, req.GetTool(), req.GetDigest())
@@ -74,7 +75,8 @@ func (s *admin) AcceptTool(ctx context.Context, req *tooldv1.AcceptToolRequest) 
 	return &tooldv1.AcceptToolResponse{Tool: translate.FromDescriptor(&t.Descriptor, t.Digest)}, nil
 }
 
-// RefuseTool refuses a definition that waits to be accepted. An operator may refuse definitions of its namespace; an admin may refuse all.
+// RefuseTool refuses a definition that waits to be accepted. An operator may refuse definitions of its namespace, and an admin may refuse
+// all definitions.
 func (s *admin) RefuseTool(ctx context.Context, req *tooldv1.RefuseToolRequest) (*tooldv1.RefuseToolResponse, error) {
 	p := access.From(ctx)
 	q, err := s.answerable(p, req.GetTool(), req.GetDigest())

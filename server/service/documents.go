@@ -165,7 +165,7 @@ func checkRevision(expected *int64) error {
 	return nil
 }
 
-// ListDeadLetters returns a page of the actions whose retries were exhausted.
+// ListDeadLetters returns a page of the actions that failed in all their attempts.
 func (s *admin) ListDeadLetters(ctx context.Context, req *tooldv1.ListDeadLettersRequest) (*tooldv1.ListDeadLettersResponse, error) {
 	size, err := pageSize(req.GetPageSize())
 	if err != nil {

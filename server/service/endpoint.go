@@ -13,7 +13,8 @@ import (
 )
 
 // Unary serves a request of an endpoint that does not use gRPC. f is the method of a service, and name is its full name. The context holds
-// the credential of the client; see [access.WithCredential]. The response may be only encodable; see [Readable].
+// the credential of the client; see [access.WithCredential]. The fields of the response may not be readable, only its encoded form; see
+// [Readable].
 func Unary[Req, Res any](ctx context.Context, s *Service, name string, f func(context.Context, *Req) (*Res, error), req *Req) (res *Res, err error) {
 	err = s.Serve(ctx, access.CredentialFrom(ctx), name, req, func(ctx context.Context) (err error) {
 		res, err = f(ctx, req)
@@ -31,17 +32,17 @@ func Readable[M proto.Message](m M) (M, error) {
 	return out, transfer(out, m)
 }
 
-// Out is where the responses of a stream go.
+// Out receives the responses of a stream.
 type Out[Res any] struct {
-	Send func(*Res) error // sends one response, which may be only encodable; see [Readable]
+	Send func(*Res) error // Send sends one response. Its fields may not be readable, only its encoded form; see [Readable].
 	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
 	Abort func()
-	// Apart sends each response in a separate goroutine. Encoding needs a deep stack, which the goroutine of an idle stream would keep: 8
-	// KB for each stream.
+	// Apart means that each response is sent in a separate goroutine. Encoding needs a deep stack. Otherwise the goroutine of each idle
+	// stream would keep such a stack, which takes 8 KB.
 	Apart bool
 }
 
-// Stream serves a streaming request of an endpoint that does not use gRPC, like [Unary]. When it has returned, no Send is in progress.
+// Stream serves a streaming request of an endpoint that does not use gRPC, like [Unary]. After Stream has returned, no Send is in progress.
 func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error, req *Req, out Out[Res]) error {
 	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
 		o := &sender[Res]{ctx: ctx, out: out}
@@ -50,15 +51,15 @@ func Stream[Req, Res any](ctx context.Context, s *Service, name string, f func(*
 	})
 }
 
-// In is where the messages of a client come from.
+// In supplies the messages of a client.
 type In[Req any] struct {
 	Receive func() (*Req, error) // returns the next message
 	// Abort ends a Receive that waits for the client. The service calls it when the stream ends while a Receive is in progress.
 	Abort func()
 }
 
-// Bidi serves a request whose client and server send messages independently, like [Stream]. When it has returned, no Receive is in progress
-// either.
+// Bidi serves a request in which client and server send messages independently of each other, like [Stream]. After Bidi has returned,
+// neither a Send nor a Receive is in progress.
 func Bidi[Req, Res any](ctx context.Context, s *Service, name string, f func(grpc.BidiStreamingServer[Req, Res]) error, in In[Req], out Out[Res]) error {
 	return s.Serve(ctx, access.CredentialFrom(ctx), name, nil, func(ctx context.Context) error {
 		e := &exchange[Req, Res]{sender: sender[Res]{ctx: ctx, out: out}, in: in}
@@ -91,10 +92,10 @@ func (s *sender[Res]) Send(res *Res) error {
 		return s.out.Send(res)
 	}
 	done := make(chan error, 1)
-	go func() { // returns when the response is sent, or when Abort ends it
+	go func() { // The goroutine returns when the response is sent, or when Abort interrupts the send.
 		defer func() {
 			if r := recover(); r != nil {
-				done <- fmt.Errorf("panic: %v", r) // the interceptors cannot recover a panic in this goroutine
+				done <- fmt.Errorf("panic: %v", r) // Handle the panic here: the interceptors cannot recover a panic in this goroutine.
 			}
 		}()
 		done <- s.out.Send(res)

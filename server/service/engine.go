@@ -33,7 +33,7 @@ type Calls interface {
 	Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error)
 	// Rights returns what a principal may do with a suspension now.
 	Rights(ctx context.Context, p tool.Principal, suspensionID string) (call.TicketRights, error)
-	// Claim claims a suspension or releases the claim, and returns the claim that holds now.
+	// Claim claims a suspension, or releases the claim, and returns the current claim.
 	Claim(ctx context.Context, p tool.Principal, r call.ClaimRequest) (*call.Claim, error)
 	// Describe returns a preview of what a call would do, without starting it.
 	Describe(ctx context.Context, p tool.Principal, spec call.Spec) (*call.Preview, error)
@@ -58,10 +58,10 @@ type Streams interface {
 	Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error)
 	// WatchFeed follows the calls of a run or a thread, or of the whole namespace when both are empty.
 	WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error)
-	// WatchInbox streams the questions that the principal may see. Its frames have Inbox, or are controls.
+	// WatchInbox streams the questions that the principal may see. Each frame has the field Inbox or is a control frame.
 	WatchInbox(p tool.Principal) call.Stream
 	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
-	// BatchState returns the record of a batch and its calls as they are now.
+	// BatchState returns the record of a batch and the current records of its calls.
 	BatchState(ctx context.Context, p tool.Principal, id string) (*call.Batch, *call.BatchFinished, error)
 	// CursorAfter returns the cursor after an event that this daemon published.
 	CursorAfter(sequence int64) string
@@ -78,7 +78,7 @@ type Artifacts interface {
 // Runs reads and ends runs.
 type Runs interface {
 	Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error)
-	// Runs and Threads return a page, and the position for the next page; zero means that there is none.
+	// Runs and Threads return a page and the position of the next page. Zero means that there is no next page.
 	Runs(ctx context.Context, p tool.Principal, q *call.RunQuery) (runs []*call.RunSummary, next int64, err error)
 	Threads(ctx context.Context, p tool.Principal, q *call.RunQuery) (threads []*call.ThreadSummary, next int64, err error)
 	Thread(ctx context.Context, p tool.Principal, id string) (*call.ThreadSummary, error)
@@ -105,12 +105,12 @@ type Stored interface {
 	Release(ctx context.Context, p tool.Principal, which call.HeldSelector, end bool, reason string) (released, left int, err error)
 	// Held returns how many calls of a namespace wait for Release.
 	Held(ctx context.Context, namespace string) (int, error)
-	// Purge erases the content of ended calls of the principal's namespace. It returns how many calls it purged, and how many were purged
-	// before.
+	// Purge erases the content of ended calls of the principal's namespace. It returns the number of calls that it purged, and the number
+	// of calls that were already purged.
 	Purge(ctx context.Context, p tool.Principal, which call.PurgeSelector) (purged, before int, err error)
 }
 
-// DeadLetters lists and retries actions whose retries were exhausted.
+// DeadLetters lists and retries actions that failed in all their attempts.
 type DeadLetters interface {
 	// DeadLetters returns the dead letters after a position, oldest first.
 	DeadLetters(ctx context.Context, p tool.Principal, after int64, limit int) ([]call.DeadLetter, error)
@@ -121,14 +121,14 @@ type DeadLetters interface {
 type Tools interface {
 	// List returns the tools that a principal sees, sorted by id.
 	List(p tool.Principal) []*tool.Definition
-	// Select returns the limit most useful tools of the list for which in returns true, sorted by id. It prefers the tools that include names,
-	// then those that match the query.
+	// Select returns at most limit tools for which in returns true, sorted by id. It prefers the tools with an id in include, and then the
+	// tools that match the query best.
 	Select(p tool.Principal, in func(*tool.Descriptor) bool, query string, include []string, limit int) []*tool.Definition
-	// Lookup finds a tool that a principal sees by id or alias. It also finds [tool.SearchID], which no list has.
+	// Lookup finds a tool by id or alias, if the principal sees it. It also finds [tool.SearchID], which is in no list.
 	Lookup(p tool.Principal, name string) (*tool.Definition, bool)
-	// Watch returns a function that waits until the principal's list of tools may have changed. The first call of the function reports
-	// changes since Watch was called, each later call those since the previous call. The function returns the error of its context when the
-	// context ends.
+	// Watch returns a function that waits until the principal's list of tools may have changed. The first call of this function reports
+	// changes since the call of Watch. Each later call reports changes since the previous call. When its context ends, the function returns
+	// the error of the context.
 	Watch(p tool.Principal) func(context.Context) error
 }
 
@@ -147,8 +147,8 @@ type Admin interface {
 	AcceptTool(p tool.Principal, q *tool.QuarantinedTool) (*tool.Definition, error)
 	// RefuseTool refuses a definition that Quarantined listed.
 	RefuseTool(p tool.Principal, q *tool.QuarantinedTool) error
-	// Judged returns at most limit judgements on definitions of a tool with positions below before, the newest first. id is the id that the
-	// source gave the tool. next is the position before which the next page begins, or 0.
+	// Judged returns the judgements on definitions of a tool with positions below before, newest first, at most limit of them. id is the id
+	// that the source gave the tool. next is the value of before for the next page, or 0 after the last page.
 	Judged(ctx context.Context, source, id string, before int64, limit int) (all []tool.JudgedDefinition, next int64, err error)
 	// Sources lists the sources of tools of all namespaces, by name.
 	Sources() []tool.SourceStatus

@@ -86,7 +86,7 @@ func checkExport(req *tooldv1.ExportToolsRequest) error {
 	return translate.Short("query", req.GetQuery(), maxQuery)
 }
 
-// exportOf names the kind of list for the binding of its pages.
+// exportOf returns the name of this kind of list. The name is a part of the binding of page tokens.
 func exportOf(req *tooldv1.ExportToolsRequest) string {
 	kind := "export " + string(formats[req.GetFormat()-1])
 	if req.GetMaxTools() > 0 {
@@ -95,8 +95,8 @@ func exportOf(req *tooldv1.ExportToolsRequest) string {
 	return kind
 }
 
-// exported returns the tools of an export, sorted by id. If there are more than max_tools, it returns the most useful ones and the tool that
-// searches for the others, unless offered.exclude or a rule removes that tool.
+// exported returns the tools of an export, sorted by id. If there are more than max_tools, it returns the most useful tools and
+// tool_search, with which a model finds the remaining ones. It omits tool_search when offered.exclude or a rule removes it.
 func (s *tools) exported(p tool.Principal, f *toolFilter, req *tooldv1.ExportToolsRequest) []*tool.Definition {
 	listed := slices.DeleteFunc(s.tools.List(p), func(d *tool.Definition) bool { return !f.includes(&d.Descriptor) })
 	limit := int(req.GetMaxTools())

@@ -31,7 +31,7 @@ func (s *calls) WatchInbox(req *tooldv1.WatchInboxRequest, stream grpc.ServerStr
 	})
 }
 
-// fromInbox translates a frame of the inbox. refused is the reason why the principal may answer no question, or nil.
+// fromInbox translates a frame of the inbox. If the principal may not answer any question, refused is the reason, otherwise nil.
 func fromInbox(f outgoing, m mask, refused error) *tooldv1.WatchInboxResponse {
 	out, in := &tooldv1.WatchInboxResponse{}, f.inbox
 	switch {

@@ -62,9 +62,9 @@ func (s *Service) itemInterceptors() []interceptor {
 	return []interceptor{count, s.mapError, s.logRefusal, permit, nameCause, recoverPanic}
 }
 
-// Serve serves a request of an endpoint: it authenticates the client by its credential, checks whether the client may call the method, and
-// calls the handler. name is the full name of the method. message is the message of a unary request, and nil for a stream. The error is a
-// gRPC status.
+// Serve serves a request of an endpoint. It authenticates the client by its credential, checks whether the client may call the method, and
+// calls the handler. name is the full name of the method. message is the message of a unary request, or nil for a stream. The returned
+// error is a gRPC status.
 func (s *Service) Serve(ctx context.Context, c access.Credential, name string, message any, handler func(context.Context) error) error {
 	m := s.methods[name]
 	if m == nil {
@@ -73,7 +73,7 @@ func (s *Service) Serve(ctx context.Context, c access.Credential, name string, m
 	return (&request{name: name, method: m, message: message, credential: c, id: access.Nobody, left: m.interceptors, handler: handler}).next(ctx)
 }
 
-// item adapts the chain to an item of a session. The item is served as a request for the method name.
+// item serves an item of a session as a request for the method with this name. It uses the shorter chain of interceptors.
 func (s *Service) item(ctx context.Context, id *access.Identity, name string, handler func(context.Context) error) error {
 	return (&request{name: name, method: s.methods[name], id: id, left: s.items, handler: handler}).next(ctx)
 }

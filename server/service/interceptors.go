@@ -57,8 +57,8 @@ func (s *Service) audit(ctx context.Context, r *request) error {
 	return err
 }
 
-// untilRevoked ends the context of a request when the credential of its client ends. It does not use a deadline, because the status would then
-// be DEADLINE_EXCEEDED, as for a deadline of the client. It discards a response that is ready only after the end of the credential.
+// untilRevoked ends the context of a request when the credential of its client ends. If a response is ready only after that, untilRevoked
+// discards it. It does not use a deadline, because the status would then be DEADLINE_EXCEEDED, as for a deadline of the client.
 func untilRevoked(ctx context.Context, r *request) error {
 	if !r.method.Brief || !r.id.Expires.IsZero() {
 		var stop func()
@@ -79,7 +79,7 @@ func untilLimit(ctx context.Context, r *request) error {
 	return r.next(ctx)
 }
 
-// errStopping ends streams that would otherwise not end.
+// errStopping ends streams that do not end by themselves.
 var errStopping = &call.Refusal{
 	Kind: call.Unavailable, Reason: "DRAINING", Message: "the daemon is stopping; connect to the next one", RetryAfter: time.Second,
 }
@@ -104,8 +104,8 @@ func nameCause(ctx context.Context, r *request) error {
 	return context.Cause(ctx)
 }
 
-// leaveHandler returns when the context ends, even if the handler still waits for its client. When the method returns, the stream ends, and
-// the handler then ends too.
+// leaveHandler returns when the context ends, even if the handler still waits for its client. The return ends the stream, and then the
+// handler ends too.
 func leaveHandler(ctx context.Context, r *request) error {
 	ended := make(chan error, 1)
 	go func() { ended <- r.next(ctx) }()

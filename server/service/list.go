@@ -18,8 +18,9 @@ const (
 	portion   = 8 // number of calls
 )
 
-// fill appends calls to a response until it has as many as q requests or the page is full. It moves q to the position at which the next page
-// begins, or to 0 after the last page. A full page has at least one call. A page may have fewer calls than requested, or none.
+// fill appends calls to a response until it has the number of calls that q requests, or until the page is full. It sets the position of q
+// to the beginning of the next page, or to 0 after the last page. A full page has at least one call. Other pages may have fewer calls than
+// requested, or none.
 func (s *calls) fill(ctx context.Context, resp *tooldv1.ListCallsResponse, q *call.Query, mask mask) error {
 	p := access.From(ctx).Principal
 	size, want, skipped := 0, q.Limit, 0

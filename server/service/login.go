@@ -7,7 +7,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// SignIn uses up a login link and returns the text of a session, and when it ends; see [access.Auth.Exchange]. The audit records it.
+// SignIn uses up a login link. It returns the text of a session and the time when the session ends; see [access.Auth.Exchange]. The audit
+// records the sign-in.
 func (s *Service) SignIn(ctx context.Context, link string) (session string, expires time.Time, err error) {
 	if session, expires, err = s.cfg.Auth.Exchange(ctx, link); err == nil {
 		s.reportSession(ctx, "SignIn", session)
@@ -15,7 +16,7 @@ func (s *Service) SignIn(ctx context.Context, link string) (session string, expi
 	return session, expires, err
 }
 
-// SignOut ends a session. It returns nil when the session has ended before. The audit records it.
+// SignOut ends a session. It returns nil when the session has already ended. The audit records the sign-out.
 func (s *Service) SignOut(ctx context.Context, session string) error {
 	s.reportSession(ctx, "SignOut", session)
 	return s.cfg.Auth.EndSession(ctx, session)

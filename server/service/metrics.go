@@ -32,7 +32,7 @@ func (m *meter) end(c codes.Code) {
 // MethodStats has the counts of one method since the start.
 type MethodStats struct {
 	Running int64
-	Ended   map[codes.Code]int64 // without codes that did not occur
+	Ended   map[codes.Code]int64 // has only codes that have occurred
 }
 
 // Stats returns the counts of each method, by its full name.

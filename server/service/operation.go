@@ -71,7 +71,7 @@ func aboutOf(req any) about {
 	case *tooldv1.DescribeCallRequest:
 		spec := r.GetSpec()
 		a.run(spec.GetRun().GetRunId(), spec.GetRun().GetThreadId()).set("tool", spec.GetTool()).set("suspension_id", r.GetSuspensionId())
-		if text := spec.GetArguments() + r.GetArguments(); text != "" { // never both
+		if text := spec.GetArguments() + r.GetArguments(); text != "" { // A request never has arguments in both places.
 			sum := sha256.Sum256([]byte(text))
 			a.set("arguments_sha256", hex.EncodeToString(sum[:]))
 		}

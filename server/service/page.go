@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// A page token contains a position, and a hash of the principal and the filter of its list. The hash detects a token that was returned for
-// another list. A token need not be secret, because the server checks the principal and applies the filter of each request again.
+// A page token contains a position, and a hash of the principal and the filter of its list. The hash detects a token that belongs to
+// another list. The token need not be secret: for each request, the server checks the principal and applies the filter again.
 
 // A binding is the hash in a page token.
 type binding [16]byte
@@ -33,7 +33,7 @@ func bind(parts ...string) (b binding) {
 	return b
 }
 
-// listBinding returns the binding for a page of ListCalls. It covers all fields of the request that select or order calls.
+// listBinding returns the binding for a page of ListCalls. It covers each field of the request that selects or orders calls.
 func listBinding(p *access.Identity, req *tooldv1.ListCallsRequest) (binding, error) {
 	filter := proto.Clone(req).(*tooldv1.ListCallsRequest)
 	filter.PageToken, filter.PageSize, filter.ReadMask = "", 0, nil
@@ -50,7 +50,7 @@ func sealToken(position int64, b binding) string {
 	return seal(binary.AppendVarint(nil, position), b)
 }
 
-// sealPosition is like sealToken, for a list of calls. In the order of expiry, the token has the expiry too.
+// sealPosition is like sealToken, for a list of calls. If the list is ordered by expiry, the token also contains the expiry.
 func sealPosition(q *call.Query, b binding) string {
 	if q.After == 0 || !q.ExpiresFirst {
 		return sealToken(q.After, b)

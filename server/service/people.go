@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxTickets is the number of suspensions of one WhoAmI.
+	// maxTickets is the maximum number of suspensions in a WhoAmI request.
 	maxTickets = 100
-	// maxSuspensionID is the largest length of a suspension id in bytes. Those that toold makes are shorter.
+	// maxSuspensionID is the maximum length of a suspension id in a request, in bytes. Ids that toold makes are shorter.
 	maxSuspensionID = 64
 )
 
@@ -42,7 +42,7 @@ func (s *calls) WhoAmI(ctx context.Context, req *tooldv1.WhoAmIRequest) (*tooldv
 	return resp, nil
 }
 
-// mayDecide returns why a principal may send no decision at all, or nil.
+// mayDecide returns nil if the principal may send decisions, and otherwise the refusal.
 func mayDecide(id *access.Identity) error {
 	rule := access.Table()[tooldv1.CallService_ResumeTool_FullMethodName]
 	return rule.Permit(id, tooldv1.CallService_ResumeTool_FullMethodName)

@@ -21,7 +21,7 @@ type Policy interface {
 	Policy(namespace string) PolicyState
 	// TryCalls judges the newest calls of the principal's namespace by the text of a rule file; nil means the rules in force.
 	TryCalls(ctx context.Context, p tool.Principal, text *string, last int) (*Trial, error)
-	// TryCall judges one call; nil only checks the text.
+	// TryCall judges one call by the text of a rule file. If c is nil, it only checks the text.
 	TryCall(ctx context.Context, p tool.Principal, text *string, c *TrialCall) (*Trial, error)
 }
 
@@ -82,7 +82,7 @@ type Trial struct {
 	Complete        bool
 	Before, After   map[string]int // number of calls by outcome: ALLOW, SUSPEND, DENY, BLOCK
 	Changed         []ChangedCall
-	InForce, Tried  *Ruling // for one call
+	InForce, Tried  *Ruling // set when one call is judged
 	CallError       string
 }
 
@@ -95,7 +95,7 @@ type RuleProblem struct {
 // A ChangedCall is a past call that is judged differently.
 type ChangedCall struct {
 	Call          *call.Call
-	Decided       tool.DecisionAction // what a person decided last; empty when no person decided
+	Decided       tool.DecisionAction // the last decision of a person; empty when no person decided
 	Before, After ShortRuling
 }
 

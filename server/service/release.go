@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-const maxNamed = 1000 // maximum number of ids in one request
+const maxNamed = 1000 // maximum number of call ids in one request
 
 func fewIDs(ids []string) error {
 	if n := len(ids); n > maxNamed {

@@ -18,9 +18,9 @@ import (
 
 // A session handles many requests, called items, over one stream.
 //
-// Each item has at most one answer that waits to be sent. Only after that answer was sent does the item read its next frame from the log of
-// its call. A slow client therefore costs the memory of one frame for each item, and an item delays the other items by at most one frame.
-// An item whose answer waits too long ends as lagged.
+// Each item has at most one answer that waits to be sent. The item reads its next frame from the log of its call only after this answer was
+// sent. A slow client therefore costs the memory of one frame for each item, and an item delays the other items by at most one frame. An
+// item whose answer waits too long ends as lagged.
 type session struct {
 	*calls
 	id       *access.Identity
@@ -30,7 +30,7 @@ type session struct {
 
 	began time.Time     // start of the session, with a monotonic clock reading
 	ready chan struct{} // holds a value when something was queued
-	sent  atomic.Int64  // While a message is sent: minus the age of the session at the beginning of the send. Otherwise: the age at the end of the last send.
+	sent  atomic.Int64  // While a message is being sent, this is minus the age of the session at the beginning of the send. At other times, it is the age at the end of the last send.
 
 	work chan *item // passes an item to an idle goroutine
 	idle atomic.Int32
@@ -70,7 +70,7 @@ func (s *calls) Session(stream grpc.BidiStreamingServer[tooldv1.SessionRequest, 
 	}
 	c.sent.Store(int64(c.age()))
 	ended := make(chan error, 1)
-	go func() { // returns at the latest when the stream ends
+	go func() { // The goroutine returns at the latest when the stream ends.
 		err := c.receive()
 		c.items.Wait()
 		close(c.over)
@@ -133,7 +133,7 @@ func (c *session) receive() error {
 	}
 }
 
-// begin starts an item, or ends an item that the client leaves. An error ends the session.
+// begin starts an item, or ends an item that the client leaves. If begin returns an error, the session ends.
 func (c *session) begin(req *tooldv1.SessionItem) error {
 	id := req.GetCorrelationId()
 	if id == "" || len(id) > 64 {
@@ -208,8 +208,8 @@ func (c *session) stopAll(cause error) {
 	}
 }
 
-// endLate ends each item whose answer has waited for half of the stall time. If answers waited for the whole stall time, the session itself
-// would end.
+// endLate ends each item whose answer has waited for half of the stall time. It does not wait longer, because the whole session ends after
+// the full stall time.
 func (c *session) endLate(now time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ type answer struct {
 	it   *item
 	body *tooldv1.SessionAnswer
 	size int  // estimated bytes on the wire
-	last bool // this is the final answer of its item; no goroutine waits until it is sent
+	last bool // the final answer of its item; no goroutine waits until it is sent
 }
 
 // sendAnswer queues an answer and waits until it was sent. If ctx ends first, it stops waiting.
@@ -115,7 +115,7 @@ func (c *session) send(message []answer) {
 	c.sent.Store(int64(c.age()))
 	ended := 0
 	for i := range message {
-		if message[i].last { // no goroutine waits for the result
+		if message[i].last { // For a final answer, no goroutine waits for the result.
 			ended++
 			if message[i].it.leave != nil {
 				message[i].it.leave()

@@ -167,7 +167,7 @@ func (c *session) endFollow(it *item, cursor string, err error) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case c.ctx.Err() != nil:
-		return context.Cause(c.ctx) // the client left, or its credential expired
+		return context.Cause(c.ctx) // The client has left, or its credential has expired.
 	case errors.Is(cause, errDeadlineNear):
 		last = translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, cursor)
 	case errors.Is(cause, errStopping):

@@ -33,7 +33,7 @@ type sharedFrame struct {
 	watch atomic.Pointer[grpc.PreparedMsg] // the encoded and uncompressed frame for WatchCalls
 }
 
-// sharedForm returns the translation of a frame. The first watcher makes it, and later ones reuse it.
+// sharedForm returns the translation of a frame. It translates the frame for the first watcher, and reuses the translation for later ones.
 func sharedForm(f *call.Frame) *sharedFrame {
 	if made, ok := f.Shared.Made().(*sharedFrame); ok {
 		return made
@@ -45,7 +45,7 @@ func makeShared(f call.Frame) *sharedFrame {
 	return f.Shared.Form(func() any { return &sharedFrame{frame: translate.FromFrame(&f)} }).(*sharedFrame)
 }
 
-// uncompressed reports whether messages to a client are not compressed. Only then can several clients get the same bytes.
+// uncompressed reports whether messages to a client are not compressed. Only clients without compression can share the same bytes.
 func uncompressed(ctx context.Context) bool {
 	s, ok := grpc.ServerTransportStreamFromContext(ctx).(interface{ SendCompress() string })
 	return ok && s.SendCompress() == ""

@@ -17,7 +17,7 @@ func (s *admin) ListSources(ctx context.Context, _ *tooldv1.ListSourcesRequest) 
 	resp := &tooldv1.ListSourcesResponse{Sources: translate.Each(all, fromSource)}
 	if !id.Has(access.Operator | access.Administrator) {
 		for _, o := range resp.Sources {
-			o.Address, o.Error, o.Refused = "", "", nil // Viewers see no paths, addresses and texts of programs, here as for hooks.
+			o.Address, o.Error, o.Refused = "", "", nil // As for hooks, viewers do not see paths, addresses and texts of programs.
 		}
 	}
 	return resp, nil

@@ -38,7 +38,7 @@ type WorkerState struct {
 	Connected, Heard time.Time
 	MaxCalls         int
 	Running          int
-	Calls            []string // some of the calls that run, sorted
+	Calls            []string // some of the running calls, sorted
 	Draining         bool
 }
 
@@ -48,16 +48,16 @@ type LoadSample struct {
 	Running       int
 	Queued        int
 	Suspended     int64   // -1 when unknown
-	Ended, Failed float64 // for each second since the sample before; Ended includes Failed
-	Memory        int64   // resident, in bytes
-	CPU           float64 // processors in use since the sample before
-	DiskFree      int64   // in bytes; -1 when unknown
+	Ended, Failed float64 // calls per second since the previous sample; Ended includes Failed
+	Memory        int64   // resident memory in bytes
+	CPU           float64 // number of processors in use since the previous sample
+	DiskFree      int64   // free bytes; -1 when unknown
 }
 
 // A Problem is something that is wrong now. The proto message of the same name describes the fields.
 type Problem struct {
 	Code    string
-	Error   bool // an error, not a warning
+	Error   bool // true for an error, false for a warning
 	Subject string
 	Text    string
 	Detail  string
@@ -120,7 +120,7 @@ func (s *admin) ListWorkers(ctx context.Context, req *tooldv1.ListWorkersRequest
 	for i := range all {
 		w := fromWorkerState(&all[i])
 		if !id.Has(access.Operator|access.Viewer) || all[i].Namespace != id.Namespace {
-			w.CallIds = nil // The principal may not get these calls.
+			w.CallIds = nil // The principal may not see these calls.
 		}
 		if bytes += proto.Size(w); i == size || i > 0 && bytes > maxExport {
 			resp.NextPageToken = seal([]byte(workerKey(&all[i-1])), b)

@@ -21,7 +21,7 @@ import (
 // Domain is the domain of the reasons of this API in google.rpc.ErrorInfo.
 const Domain = "toold"
 
-// DefaultRetry is the delay before a retry in refusals because of missing capacity that set no delay.
+// DefaultRetry is the delay before a retry when a refusal for lack of capacity sets no delay.
 const DefaultRetry = time.Second
 
 // code returns the gRPC code of a refusal. A kind that is missing here is a bug, and becomes INTERNAL.
@@ -51,12 +51,12 @@ func code(k call.RefusalKind) codes.Code {
 	return codes.Internal
 }
 
-// Status is the only place that converts errors to statuses:
+// Status is the only function that converts errors to statuses:
 //
 //   - A refusal gets the status of its kind.
 //   - The end of the client's context becomes CANCELED or DEADLINE_EXCEEDED.
-//   - A status of the transport stays.
-//   - Everything else becomes INTERNAL with an id. Its detail is written to the log.
+//   - A status of the transport does not change.
+//   - Any other error becomes INTERNAL with an id. The log has its detail, with the same id.
 func (s *Service) Status(method string, err error) error {
 	if err == nil {
 		return nil
@@ -79,7 +79,7 @@ func (s *Service) Status(method string, err error) error {
 		&errdetails.ErrorInfo{Reason: "INTERNAL", Domain: Domain, Metadata: map[string]string{"error_id": id}})
 }
 
-// StandbyError returns the status of all requests to a daemon that waits for a store that another daemon owns.
+// StandbyError returns the status for each request to a daemon that waits for its store, which another daemon owns.
 func StandbyError() error {
 	return Refused(&call.Refusal{Kind: call.Unavailable, Reason: "STANDBY", Message: "this daemon is on standby: another daemon owns the store"})
 }
@@ -93,7 +93,7 @@ func Refused(r *call.Refusal) error {
 		for _, v := range r.Violations {
 			one := &errdetails.BadRequest_FieldViolation{Field: clip(v.Field, shortText), Description: clip(v.Description, shortText)}
 			if proto.Size(bad)+proto.Size(one) > maxStatus {
-				break // The status is full. The client can correct these fields first.
+				break // There is no room for more fields. The client can correct the fields before this one first.
 			}
 			bad.FieldViolations = append(bad.FieldViolations, one)
 		}

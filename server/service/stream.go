@@ -26,8 +26,8 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)
 }
 
-// flat caches the Done channel of a context. A watcher needs the channel for each event. In a context that wraps several others, a call of
-// Done goes through all of them.
+// flat caches the Done channel of a context. A watcher needs this channel for each event. Without the cache, each call of Done would go
+// through all contexts that ctx wraps.
 type flat struct {
 	context.Context
 	done <-chan struct{}
@@ -36,7 +36,8 @@ type flat struct {
 // Done implements [context.Context].
 func (f *flat) Done() <-chan struct{} { return f.done }
 
-// ended returns the error for the end of a watcher's stream. Before that, it sends the last frame with the cursor if one is due.
+// ended returns the error with which a watcher's stream ends. If the stream still needs its last frame with the cursor, ended sends it
+// first.
 func ended(watching, ctx context.Context, w call.Stream, err error, send func(outgoing) error) error {
 	switch {
 	case errors.Is(err, io.EOF):
@@ -44,7 +45,7 @@ func ended(watching, ctx context.Context, w call.Stream, err error, send func(ou
 	case ctx.Err() == nil && watching.Err() != nil:
 		return send(outgoing{Frame: translate.Closing(tooldv1.ClosingReason_CLOSING_REASON_DEADLINE, w.Cursor())})
 	case ctx.Err() != nil:
-		return context.Cause(ctx) // the client left, or its credential expired
+		return context.Cause(ctx) // The client has left, or its credential has expired.
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/toold-dev/toold/translate"
 )
 
-// tokenTime is how long a token is valid if its creator names no time.
+// tokenTime is how long a token is valid when the request sets no expiry.
 const tokenTime = 90 * 24 * time.Hour
 
 // CreateToken creates a token.

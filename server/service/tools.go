@@ -79,9 +79,9 @@ type listRequest interface {
 	GetPageSize() int32
 }
 
-// A toolFilter narrows a list of tools. An empty field does not narrow it.
+// A toolFilter selects tools of a list. An empty field selects all tools.
 type toolFilter struct {
-	agent            tool.Agent // only its fields Allow and Exclude count
+	agent            tool.Agent // only its fields Allow and Exclude are used
 	source, category string
 	mutability       tool.Mutability
 }

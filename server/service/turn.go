@@ -35,14 +35,14 @@ func (s *calls) GetTurn(req *tooldv1.GetTurnRequest, stream grpc.ServerStreaming
 	if err != nil {
 		return err
 	}
-	leave, err := s.watchers.acquire(access.From(ctx)) // The messages take much memory, so the limit comes first.
+	leave, err := s.watchers.acquire(access.From(ctx)) // Check the limit of watchers first, because the messages take much memory.
 	if err != nil {
 		return err
 	}
 	waiting, cancel := untilDeadline(ctx)
 	defer cancel()
 	if until, ok := waiting.Deadline(); ok {
-		wait = min(wait, time.Until(until)) // the turn as it is then is better than no answer
+		wait = min(wait, time.Until(until)) // Shortly before the deadline, return the turn in its current state instead of no answer.
 	}
 	w, err := s.turns.Get(ctx, access.From(ctx).Principal, turns.Query{
 		ID: req.GetTurnId(), Wait: wait, Placeholders: req.GetPlaceholders(), Late: req.GetLateCallIds(),
@@ -72,7 +72,8 @@ func (s *calls) startTurn(ctx context.Context, p *access.Identity, req *tooldv1.
 	return w, nil
 }
 
-// inTurnSpec names the field of a turn's request that a refusal of its batch is about. A call of the batch comes from the message.
+// inTurnSpec changes the fields in a refusal of the batch to the fields of the turn's request. For example, a call of the batch becomes a
+// call in the message.
 func inTurnSpec(err error) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {

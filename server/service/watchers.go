@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// watchers bounds the number of streams whose clients may not read what the server sends. Each of these streams takes about 1 MB.
+// watchers bounds the number of streams that can be slowed by clients that do not read. Each of these streams takes about 1 MB.
 type watchers struct {
 	each, all int           // limits for one principal and for all principals
 	stall     time.Duration // a stream ends when the client reads nothing for this long
@@ -108,7 +108,7 @@ type pump struct {
 // run sends first and all later frames. It ends the stream when the client reads nothing for the time stall.
 func (p *pump) run(first outgoing, stall time.Duration, end func()) error {
 	done := make(chan error, 1)
-	go func() { // returns at the latest when the stream ends
+	go func() { // The goroutine returns at the latest when the stream ends.
 		defer end()
 		done <- p.sendAll(first)
 	}()
@@ -184,7 +184,7 @@ func (p *pump) withCursor(err error) error {
 // size estimates how many bytes a frame takes on the wire.
 func size(f *call.Frame, out outgoing) int {
 	if f.Inbox != nil {
-		return unread // the frame contains a record, whose size is known only after its translation
+		return unread // The frame contains a record, whose size is known only after the translation.
 	}
 	if f.Snapshot != nil || f.BatchFinished != nil || f.TurnStarted != nil || f.TurnMessage != nil || f.TurnFinished != nil {
 		return proto.Size(out.Frame)

@@ -23,7 +23,7 @@ type Workers interface {
 	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
-// A WorkerSession is a connected worker. A method with a lease returns an error when the worker does not hold that lease.
+// A WorkerSession is a connected worker. Each method with a parameter lease returns an error when the worker does not hold that lease.
 type WorkerSession interface {
 	// Hear calls take, which handles a message of the worker. The worker does not count as silent while take runs.
 	Hear(take func() error) error
@@ -31,7 +31,7 @@ type WorkerSession interface {
 	// ReadInput requests the input of a call from a position. most is the maximum number of bytes. done means that the worker reads no more
 	// input.
 	ReadInput(lease string, position int64, most int, done bool) error
-	// Answer passes on the worker's answer to the question id.
+	// Answer passes on the worker's answer to the question with this id.
 	Answer(id string, a link.Answer)
 	// Finish ends the work of a lease. The daemon calls [link.Line.Ack] after the journal has stored the outcome.
 	Finish(lease string, r *tool.Result, err error) error
@@ -76,7 +76,7 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	})
 	defer silent.Stop()
 	received := make(chan error, 1)
-	go func() { // returns at the latest when the stream ends
+	go func() { // The goroutine returns at the latest when the stream ends.
 		err := c.register(s.workers, access.From(ctx).Principal)
 		silent.Stop()
 		if err == nil {

@@ -20,7 +20,7 @@ import (
 type Engine interface {
 	ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error)
 	WatchBatch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Stream, error)
-	// BatchState returns the record of a batch and its calls as they are now.
+	// BatchState returns the record of a batch and the current records of its calls.
 	BatchState(ctx context.Context, p tool.Principal, id string) (*call.Batch, *call.BatchFinished, error)
 	ReadArtifact(ctx context.Context, p tool.Principal, id, name string, offset int64, limit int) (call.Part, error)
 }
@@ -54,9 +54,9 @@ type Service struct {
 // New returns a service.
 func New(e Engine) *Service { return &Service{e} }
 
-// Execute runs the calls of a turn, or attaches to them. The stream begins with TurnStarted, continues with the frames of the batch, and
-// ends with TurnFinished. When every call has a result, the messages come directly before TurnFinished. A response without calls for toold
-// is not stored.
+// Execute runs the calls of a turn, or attaches to a turn that has begun. The stream begins with TurnStarted, continues with the frames of
+// the batch, and ends with TurnFinished. When each call has a result, the messages come directly before TurnFinished. Execute does not
+// store a response without calls for toold.
 func (s *Service) Execute(ctx context.Context, p tool.Principal, r Request, o call.ExecuteOptions) (call.Stream, error) {
 	if err := call.CheckID("turn_id", r.ID, 16); err != nil {
 		return nil, err
@@ -85,7 +85,8 @@ func (s *Service) Execute(ctx context.Context, p tool.Principal, r Request, o ca
 }
 
 // Get returns the messages of a turn as a stream: TurnStarted, messages, TurnFinished. If a call has no result and the query requests no
-// placeholders, the stream contains no messages. The exception is the AI SDK's format when all calls without a result wait for an approval.
+// placeholders, the stream contains no messages. There is one exception, for the AI SDK's format: the stream contains messages when all
+// calls without a result wait for an approval.
 func (s *Service) Get(ctx context.Context, p tool.Principal, q Query) (call.Stream, error) {
 	if err := call.CheckID("turn_id", q.ID, 16); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *Service) late(ctx context.Context, p tool.Principal, t *turn.Turn, b *c
 	if err != nil {
 		return nil, err
 	}
-	for i := range answers { // before load: the media of other calls must not use up the budget
+	for i := range answers { // Select the calls before load runs: otherwise the media of other calls would use up the budget.
 		if !slices.Contains(calls, answers[i].CallID) {
 			answers[i] = turn.Answer{CallID: answers[i].CallID}
 		}
@@ -246,7 +247,7 @@ const (
 )
 
 // artifact reads an artifact. It returns nil when the artifact is no longer stored. It also returns nil when the artifact is larger than
-// its result says, and exceeds the limit for all media of a turn. The message then contains only the artifact's name.
+// its result says and exceeds the limit for all media of a turn. The message then contains only the name of the artifact.
 func (s *Service) artifact(ctx context.Context, p tool.Principal, id, name string) (data []byte, err error) {
 	for {
 		part, err := s.engine.ReadArtifact(ctx, p, id, name, int64(len(data)), pieceSize)
@@ -329,7 +330,8 @@ func finished(t *turn.Turn, b *call.BatchFinished) *call.TurnFinished {
 	return out
 }
 
-// refused changes a refusal of the batch or its calls so that it names the turn. Other refusals, such as one of the run, stay.
+// refused changes a refusal of the batch or its calls so that it names the turn. It does not change other refusals, such as a refusal of
+// the run.
 func refused(err error, id string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) {
@@ -348,7 +350,7 @@ func refused(err error, id string) error {
 
 // A stream has the frames of a turn.
 type stream struct {
-	id     string      // of the turn
+	id     string      // id of the turn
 	batch  call.Stream // nil when all frames are in next
 	next   []call.Frame
 	finish func(context.Context, *call.BatchFinished) ([]call.Frame, error)

@@ -54,7 +54,7 @@ func header(dst []byte, id, name string) []byte {
 	return append(dst, "data: "...)
 }
 
-// AppendRetry appends how long a client waits before it connects again, in milliseconds.
+// AppendRetry appends the time, in milliseconds, that a client waits before it connects again.
 func AppendRetry(dst []byte, milliseconds int64) []byte {
 	dst = strconv.AppendInt(append(dst, "retry: "...), milliseconds, 10)
 	return append(dst, "\n\n"...)

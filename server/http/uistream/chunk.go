@@ -18,7 +18,7 @@ type Chunk struct {
 	Output       json.RawMessage `json:"output,omitempty"`
 	Preliminary  bool            `json:"preliminary,omitempty"`
 	ErrorText    string          `json:"errorText,omitempty"`
-	ID           string          `json:"id,omitempty"` // of a data part; a later part with the same type and id replaces it
+	ID           string          `json:"id,omitempty"` // id of a data part; a later part with the same type and id replaces it
 	Data         any             `json:"data,omitempty"`
 	Transient    bool            `json:"transient,omitempty"`
 	FinishReason string          `json:"finishReason,omitempty"`

@@ -1,8 +1,9 @@
 // Package uistream translates the frames of a run to the UI message stream of the Vercel AI SDK, which useChat reads.
 //
-// A [Mapper] makes one assistant message of a run: a step for each turn, and a part for each call. It does no I/O. Its chunks are those that
-// version 6 of the AI SDK accepts; version 7 gets the answers to approvals too. A client refuses the whole stream because of one chunk that it
-// does not know, so nothing else is ever sent.
+// A [Mapper] makes one assistant message of a run: a step for each turn, and a part for each call. The package does no I/O. It sends only
+// chunks that version 6 of the AI SDK accepts, and to version 7 also chunks for the answers to approvals. It sends no other chunk, because
+// a client refuses the whole stream when it gets one unknown chunk.
 //
-// Parts that the AI SDK has no chunk for are data parts, whose names begin with data-toold-. docs/reference/ai-sdk.md lists them.
+// When the AI SDK has no chunk for something, the package sends a data part, whose name begins with data-toold-. docs/reference/ai-sdk.md
+// lists these parts.
 package uistream

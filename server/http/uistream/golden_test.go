@@ -76,7 +76,7 @@ func (tr *transcript) play(t testing.TB, version int) []byte {
 	return out.Bytes()
 }
 
-// The golden chunks are also given to the AI SDK itself (turn/providers/uistream.mjs).
+// TestGolden compares the chunks with golden files. turn/providers/uistream.mjs gives the same chunks to the AI SDK itself.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.jsonl")
 	if err != nil || len(files) < 7 {
@@ -104,7 +104,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Frames are cut at other places when a watcher is slow or comes later. The parts that stay in the message are the same.
+// TestFramesOfAnySize checks that the message does not depend on the frames. When a watcher is slow or begins late, the same events arrive
+// in other frames. The lasting parts of the message must be the same.
 func TestFramesOfAnySize(t *testing.T) {
 	tr := read(t, "testdata/approved.jsonl")
 	want := tr.play(t, 7)
@@ -118,7 +119,7 @@ func TestFramesOfAnySize(t *testing.T) {
 	}
 }
 
-// keep leaves out preliminary outputs.
+// keep returns the chunks without preliminary outputs.
 func keep(chunks []byte) []byte {
 	var out []byte
 	for line := range bytes.Lines(chunks) {

@@ -11,8 +11,8 @@ type Mapper struct {
 	view *view
 }
 
-// New returns the mapper of a watch that begins with the oldest event of a run. messageID is the id of the assistant message. version is the
-// major version of the client's AI SDK; chunks of version 7 are only sent to 7 and later.
+// New returns the mapper of a watch that begins with the oldest event of a run. messageID is the id of the assistant message. version is
+// the major version of the client's AI SDK. The mapper sends chunks of version 7 only to clients with version 7 or later.
 func New(messageID string, version int) *Mapper {
 	v := &view{messageID: messageID, version: version}
 	return &Mapper{follow.New(v), v}
@@ -28,7 +28,8 @@ func (m *Mapper) Finish() []Chunk {
 	return append(m.view.out, Chunk{Type: "finish", FinishReason: "tool-calls"})
 }
 
-// Fail returns the last chunks of a stream that breaks off. Without them, the client would show the message as complete.
+// Fail returns the last chunks of a stream that ends early because of an error. Without them, the client would show the message as
+// complete.
 func (m *Mapper) Fail(why string) []Chunk { return []Chunk{{Type: "error", ErrorText: why}} }
 
 // Frame returns the chunks of a frame. arguments is as for [follow.Follower.Frame].
@@ -73,8 +74,8 @@ func (v *view) input(c *follow.Call, arguments string) {
 	v.add(Chunk{Type: "tool-input-available", ToolCallID: c.ToolCallID, ToolName: c.Tool, Input: follow.JSON(arguments), Dynamic: true})
 }
 
-// again announces a call again, which resets its state in the client. It does so only in the current step: in a later step, the client
-// would add another part.
+// again announces a call a second time, which resets its state in the client. It does nothing in a later step, because the client would
+// then add another part.
 func (v *view) again(c *follow.Call) {
 	if v.stepped && c.Batch == v.step {
 		v.input(c, string(c.Question.Arguments))
@@ -105,9 +106,9 @@ func (v *view) Asked(c *follow.Call) {
 	q := *c.Question
 	v.add(Chunk{Type: "data-toold-question", ID: q.SuspensionID, Data: q})
 	if !q.Approval() || q.State != "open" || q.Votes > 0 {
-		return // The AI SDK has no form for other questions. After a vote, it shows the form of this one already.
+		return // The AI SDK has no form for other questions. After a vote it already shows the form of this question.
 	}
-	v.again(c) // the person approves what runs, not what the model asked for
+	v.again(c) // Show the arguments that will run. They may differ from those that the model sent.
 	request := Chunk{Type: "tool-approval-request", ToolCallID: c.ToolCallID, ApprovalID: q.SuspensionID}
 	if v.version >= 7 {
 		request.Reason = q.Message

@@ -47,7 +47,7 @@ func TestStepsAreTurns(t *testing.T) {
 	}
 }
 
-// A model that repeats an id, or sends none, must not make two calls share a part.
+// TestToolCallIDsAreUnique checks that two calls never share a part, even when the model repeats an id or sends none.
 func TestToolCallIDsAreUnique(t *testing.T) {
 	m := uistream.New("m", 6)
 	var ids []string
@@ -61,7 +61,8 @@ func TestToolCallIDsAreUnique(t *testing.T) {
 	}
 }
 
-// For a flood of output, each frame contains at most the end of it, and no character is cut.
+// TestPreliminaryOutputIsTheEnd checks a call with much output. Each frame contains only the last part of the output, and no character is
+// cut.
 func TestPreliminaryOutputIsTheEnd(t *testing.T) {
 	m := uistream.New("m", 6)
 	send(t, m, frame(accepted("c1", "a", "b")))
@@ -78,7 +79,8 @@ func TestPreliminaryOutputIsTheEnd(t *testing.T) {
 	}
 }
 
-// The log of a call whose beginning was trimmed has no name of the tool. A chunk about such a call would end the client's stream.
+// TestUnannouncedCallsAreLeftOut checks a call whose log has lost its beginning, and with it the name of the tool. The mapper must send no
+// chunk about this call, because the chunk would end the client's stream.
 func TestUnannouncedCallsAreLeftOut(t *testing.T) {
 	m := uistream.New("m", 6)
 	gap := &tooldv1.Frame{Control: &tooldv1.Frame_Gap{Gap: &tooldv1.Gap{Reason: tooldv1.GapReason_GAP_REASON_TRIMMED, CallId: "c1"}}}
