@@ -39,7 +39,7 @@ type Pins interface {
 // ErrNotQuarantined means that the tool has no definition that waits for acceptance.
 var ErrNotQuarantined = errors.New("no definition of this tool is in quarantine")
 
-// A DigestError means that the waiting definition is not the one that the operator reviewed.
+// A DigestError means that the operator reviewed another definition than the one that waits.
 type DigestError struct{ Want, Have string }
 
 func (e *DigestError) Error() string {
@@ -117,7 +117,8 @@ func (r *Registry) WhyAbsent(namespace, name string, hidden func(*tool.Descripto
 		e.Descriptor.ID, e.Source, e.own.ID)
 }
 
-// Accept trusts the waiting definition of a tool if it has this digest, also after it was refused. by is the subject of the operator.
+// Accept trusts the waiting definition of a tool if it has this digest, even when an operator refused it before. The parameter by is the
+// subject of the operator.
 func (r *Registry) Accept(source, id, digest, by string) (*Entry, error) {
 	return r.answer(source, id, digest, func(e *Entry) error {
 		e.trusted, e.refused = nil, nil

@@ -36,8 +36,8 @@ const (
 )
 
 // homes manages the home directories of runs. They are outside of every workspace. A tool can write files into its home that programs load,
-// such as .gitconfig or .local/lib/python3/site-packages/x.pth. No other tool, thread or level of isolation gets this home, so none loads
-// these files.
+// such as .gitconfig or .local/lib/python3/site-packages/x.pth. No other tool, thread or level of isolation gets this home, so the files
+// affect only programs of the same tool.
 type homes struct {
 	dir string
 

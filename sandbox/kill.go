@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// terminate sends SIGTERM to the run's session and waits for the end of the session, at most for Grace. It does not wait for processes that
-// have left the session.
+// terminate sends SIGTERM to the run's session and waits for the end of the session, for the time Grace at most. It does not wait for
+// processes that have moved to another session.
 func (run *run) terminate() {
 	grace := run.spec.Grace
 	if grace == 0 {
@@ -181,7 +181,7 @@ func stop(living []process, group int, stopped map[int]bool) bool {
 	return fresh
 }
 
-// strike kills the processes. powerless reports that it has the permission for none of them.
+// strike kills the processes. powerless reports that this process has no permission to kill any of them.
 func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	if group != 0 {
 		syscall.Kill(-group, syscall.SIGKILL)
@@ -202,9 +202,9 @@ func strike(living []process, group int, killed map[int]bool) (powerless bool) {
 	return refused > 0 && refused == len(living)
 }
 
-// noOrphans reports whether every living descendant of a run still has a running main process above it. If so, a run that has ended has
-// left no process. The caller then needs no census, which costs more the more processes the machine has. Without a subreaper, which adopts
-// all orphans, the answer is not known, and noOrphans returns false.
+// noOrphans reports whether every living descendant of a run still has a running main process above it. If so, no process of an ended run
+// still lives. The caller then needs no census, whose cost grows with the number of processes on the machine. Without a subreaper, which
+// adopts all orphans, the answer is not known, and noOrphans returns false.
 func (f *family) noOrphans() bool {
 	if !adoptsOrphans() {
 		return false

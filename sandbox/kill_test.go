@@ -146,7 +146,7 @@ func TestCancelledBefore(t *testing.T) {
 }
 
 // The test runs a process that forks endlessly and has none of the marks of a run, while another run is active. So an orphan could belong
-// to either run. The test checks that the run's processes are still found, because end stops all of them before it kills any.
+// to either run. The test checks that the run's processes are still found, because the method end stops all of them before it kills any.
 func TestForkingUnmarked(t *testing.T) {
 	r := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -245,8 +245,8 @@ func alone(t *testing.T) *sandbox.Runner {
 	return r
 }
 
-// mustBeDead checks that every process of a run is dead. A process may also be reported as unverified if it is dead soon after, because a
-// busy machine may not kill an endless fork in time.
+// mustBeDead checks that every process of a run is dead. A process may also be reported as unverified if it is dead soon after. On a busy
+// machine, the kill of an endless fork may take too long.
 func mustBeDead(t *testing.T, exit *sandbox.Exit) {
 	t.Helper()
 	if len(exit.Unverified) == 0 {

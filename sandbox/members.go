@@ -48,8 +48,8 @@ func (k *pack) seeds(c *census) []int {
 type finder func(*census) (mine, doubtful map[int]process)
 
 // spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process gets into a session of other
-// processes only by birth, so every process in a run's session belongs to the run. spread adds a process only when the function may returns
-// true for it.
+// processes only by birth, so every process in a run's session belongs to the run. spread adds only processes for which the function in the
+// parameter may returns true.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
 	entered := map[int]bool{} // sessions whose members were added; without it, the work would grow with the square of a session's size
 	for len(seeds) > 0 {
@@ -220,8 +220,8 @@ func helpers(runs []*run) map[int]bool {
 	return sessions
 }
 
-// others returns all runs that have a process, without the run but. It includes every run whose process can be in an earlier census, unless
-// that process was still in a helper's session.
+// others returns the runs that have a process, except the run in the parameter but. It includes every run whose process can be in an
+// earlier census, unless that process was still in a helper's session.
 func (a *active) others(but *run) []*run {
 	a.starting.RLock()
 	defer a.starting.RUnlock()

@@ -35,7 +35,7 @@ type records struct {
 // A note is the record of one run that has not ended.
 type note struct {
 	file *os.File   // nil when the run has no record
-	away []identity // processes in the record that have left the session of the main process
+	away []identity // processes in the record that have moved out of the main process's session
 }
 
 const (
@@ -128,7 +128,8 @@ func (r *records) write(run *run, main identity, away []identity) error {
 	return run.note.file.Truncate(int64(len(text)))
 }
 
-// note records the processes of a run that have left its session. After a crash of the daemon, Sweep finds the others by session and tag.
+// note records the processes of a run that have moved to another session. After a crash of the daemon, Sweep finds the other processes by
+// session and tag.
 func (r *records) note(run *run, found map[int]process) {
 	var away []identity
 	for _, p := range found {
@@ -162,8 +163,8 @@ func (r *records) drop(run *run, left []process) {
 	run.note.file = nil
 }
 
-// read returns the records of ended runs, by path. It skips runs that are still active in this or another daemon. A file that does not
-// parse is blank, or was cut off by a crash just after the start; then the tag identifies the process.
+// read returns the records of ended runs, by path. It skips runs that are still active in this or another daemon. When a file does not
+// parse, it is blank, or a crash just after the start cut it off. In both cases the tag identifies the processes of the run.
 func (r *records) read() (map[string]record, error) {
 	paths, err := filepath.Glob(filepath.Join(r.dir, "*.json"))
 	if err != nil {

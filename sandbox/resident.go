@@ -169,8 +169,8 @@ func (c *helperProcess) waitsAt(status *os.File) bool {
 	return !c.ended
 }
 
-// stopHelper ends the helper. When now is true, it also ends processes that the helper has created and not reported. A helper may not end,
-// for example because a dead file system blocks it; then awaitHelper continues to wait for it.
+// stopHelper ends the helper. When now is true, it also ends processes that the helper has created and not reported. It is possible that a
+// helper does not end, for example because a dead file system blocks it. Then awaitHelper continues to wait for it.
 func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	r.resident.now = nil
 	c.socket.Close()

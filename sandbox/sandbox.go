@@ -144,8 +144,8 @@ type Exit struct {
 	OOMKills int           // number of processes that the kernel killed because the control group exceeded its memory limit
 	// Killed contains the PIDs of processes that lived when the killing began and were signalled, including the main process. It is sorted.
 	Killed []int
-	// Unverified contains processes that may still live. Such a process did not die in time, may not be killed, may belong to another
-	// concurrent run, or still holds an output pipe.
+	// Unverified contains processes that may still be alive. There are four cases: such a process did not die in time, the daemon has no
+	// permission to kill it, it may belong to another concurrent run, or it still holds an output pipe.
 	Unverified []Process
 	// ConfirmedAt is the time at which no process of the run was left. It is zero when Unverified is not empty.
 	ConfirmedAt time.Time

@@ -187,7 +187,7 @@ func shownIn(list []mount, top string) []mount {
 	return shown
 }
 
-// otherNames returns the other paths at which the mounts in shown show the file at path. path contains no symbolic link.
+// otherNames returns the other paths at which the mounts in the list shown contain the file at path. path contains no symbolic link.
 func otherNames(list, shown []mount, path string) (found []string) {
 	m := mountOf(list, path)
 	rest, _ := below(path, m.at)

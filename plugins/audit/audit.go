@@ -108,9 +108,9 @@ func (f *Filter) Record(in *hook.Input) func(*call.Event) []hook.Record {
 	}
 }
 
-// Operation returns the record of a requested operation. of contains the IDs, names and settings that the operation concerns. The caller
-// must store the record before the operation runs. When the operation is then refused, it must store a second record with the reason in
-// refused.
+// Operation returns the record of a requested operation. The parameter of contains the IDs, names and settings that the operation concerns.
+// The caller must store the record before the operation runs. When the operation is then refused, the caller must store a second record,
+// with the reason in refused.
 func (f *Filter) Operation(name string, by tool.Principal, of map[string]string, refused string) hook.Record {
 	f.saw(by.Namespace)
 	e := Entry{Event: EventOperation, Operation: name, By: &by, Of: of, Error: refused}

@@ -6,7 +6,7 @@
 //   - Exit code 2 refuses the call, with standard error as the reason.
 //   - Anything else is a failure: another exit code, a signal, text that is not a JSON object, too much output, or a missed deadline.
 //
-// When the JSON object contains what this kind of hook may not return, that is a protocol error.
+// It is a protocol error when the JSON object contains something that this kind of hook must not return.
 //
 // The answer is used only after the process and all its descendants are dead.
 package command

@@ -29,7 +29,7 @@ const (
 	invalid = "cannot be evaluated"
 )
 
-// claim returns the requirement of the condition for the place at.
+// claim returns what the condition requires of the value at a place.
 func (c *condition) claim(at place) *claim {
 	outcome := never
 	if c.not {

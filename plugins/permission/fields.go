@@ -14,8 +14,8 @@ type fields struct {
 	// primary is the main argument of a call: the argument that the annotation primary_argument names, otherwise the first required text
 	// argument, otherwise the first text argument.
 	primary string
-	// path is the argument whose name says that it is a path, and url the one whose name says that it is a URL. Each is "" when there is
-	// none, or more than one.
+	// path is the argument whose name says that it is a path. url is the argument whose name says that it is a URL. Each of them is "" when
+	// no argument, or more than one, has such a name.
 	path, url string
 }
 
@@ -47,7 +47,8 @@ func fieldsOf(d *tool.Descriptor) fields {
 	return f
 }
 
-// only returns the name for which so is true, if it is the only one and names a text argument.
+// only returns a name when it is the only name for which the function so returns true, and it names a text argument. Otherwise it returns
+// "".
 func only(names []string, so func(string) bool, texts []string) string {
 	var found []string
 	for _, name := range names {

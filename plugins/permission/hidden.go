@@ -6,9 +6,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Hidden reports whether a tool is denied to a principal whatever the arguments. Tool lists for the principal omit such a tool, and a call
-// of it gets the error for an unknown tool. A tool whose calls a rule may block is not hidden: a call of a hidden tool could not block the
-// run.
+// Hidden reports whether a tool is denied to a principal with any arguments. Tool lists for the principal omit such a tool, and a call of
+// it gets the error for an unknown tool. A tool is not hidden when a rule can block calls of it, because a call of a hidden tool could not
+// block the run.
 func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	rules := g.Rules()
 	c := rules.candidatesOf(d)

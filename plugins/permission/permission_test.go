@@ -346,7 +346,7 @@ func TestSingleUserTypesTheName(t *testing.T) {
 	}
 }
 
-// TestHidden checks that a tool that is denied to a caller whatever the arguments does not exist for that caller (T115).
+// TestHidden checks that a tool that is denied to a caller with any arguments does not exist for that caller (T115).
 func TestHidden(t *testing.T) {
 	observe := &tool.Effects{Tier: tool.Observe}
 	tests := []struct {

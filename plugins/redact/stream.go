@@ -141,8 +141,8 @@ type found struct {
 	runs   *[256]bool
 }
 
-// at looks for a secret that begins at i. With inside, i is within a secret that was already found; at then looks only for values, because
-// these may end later than that secret. more reports that more bytes are needed to decide.
+// at looks for a secret that begins at i. inside means that i is within a secret that was already found. Then at looks only for values,
+// because a value may end later than that secret. more reports that more bytes are needed to decide.
 func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
 	rest := s.b[i:]
 	if !final && s.r.values.begins(rest) {

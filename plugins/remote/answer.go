@@ -103,7 +103,7 @@ func setResult(r *tooldv1.HookResult) (*tool.Result, error) {
 	return out, fill(out, r)
 }
 
-// changed returns the result was with the changes of an After hook or a Filter. These hooks can change the text that models and people
+// changed returns the result in was, with the changes of an After hook or a Filter. These hooks can change the text that models and people
 // read, but not how the call ended.
 func changed(was *tool.Result, r *tooldv1.HookResult) (*tool.Result, error) {
 	if s := r.GetStatus(); s != tooldv1.ResultStatus_RESULT_STATUS_UNSPECIFIED && translate.Word(s, "RESULT_STATUS_") != string(was.Status) {

@@ -1,7 +1,7 @@
 // Package remote calls hooks that other processes serve as toold.v1.HookService.
 //
-// All questions use one connection, which grpc reconnects with a growing delay. Without a connection a question fails at once. An answer
-// that this kind of hook may not give is a [hook.ProtocolError]. So is an answer with a field that this version of the API does not know.
+// All questions use one connection, which grpc reconnects with a growing delay. Without a connection a question fails at once. An answer is
+// a [hook.ProtocolError] when this kind of hook must not give it, or when it has a field that this version of the API does not know.
 package remote
 
 import (

@@ -39,7 +39,7 @@ type Document struct {
 	lengths [fields]float64            // number of words
 }
 
-// NewDocument reads the words of a tool. The descriptor may not change afterwards.
+// NewDocument reads the words of a tool. The caller must not change the descriptor afterwards.
 func NewDocument(d *tool.Descriptor) *Document {
 	doc := &Document{tool: d, words: map[string][fields]float64{}}
 	doc.add(inName, d.ID, d.DisplayName, d.Category)
@@ -67,7 +67,7 @@ func (doc *Document) add(field int, texts ...string) {
 // their ids. One source has at most three quarters of the result, unless too few documents of other sources match.
 func Search(query string, docs []*Document, limit int) []int { return search(query, docs, nil, limit) }
 
-// search does the same as [Search], but omits the documents whose indices are in without.
+// search does the same as [Search], but omits the documents whose indices are in the set without.
 func search(query string, docs []*Document, without map[int]bool, limit int) []int {
 	scores := scores(query, docs)
 	var order []int

@@ -53,7 +53,8 @@ func capHeader() []byte {
 }
 
 // dropRights removes all capabilities and every way to regain one. When the run has no kernel namespaces, these are capabilities on the
-// machine. A process without capabilities may not lock the securebits; then no_new_privs prevents new capabilities.
+// machine. The kernel does not let a process without capabilities lock the securebits. For such a process, no_new_privs prevents new
+// capabilities.
 func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
 	var fine []unix.Errno

@@ -85,7 +85,7 @@ func (p *program) pinAbove(workspace, path string) {
 	}
 }
 
-// pin mounts a path of the workspace on itself, once. With whole, everything in it becomes read-only.
+// pin mounts a path of the workspace on itself, once. When whole is true, everything in this path becomes read-only.
 func (p *program) pin(workspace, path string, whole bool) {
 	if done, is := p.pinned[path]; is && (done || !whole) {
 		return

@@ -175,8 +175,8 @@ func (m *Message) Text() string { return unix.ByteSliceToString(m.Name[:]) }
 // goSize is the size in bytes of the message that [Go] returns.
 const goSize = 10
 
-// Go returns the first message on the control pipe. It says that the daemon has registered process 1, which may now start the command. by
-// is the latest start time, measured with CLOCK_BOOTTIME; 0 means no limit.
+// Go returns the first message on the control pipe. It says that the daemon has registered process 1, which may now start the command. The
+// parameter by is the latest start time, measured with CLOCK_BOOTTIME; 0 means no limit.
 func Go(by time.Duration) []byte {
 	return binary.LittleEndian.AppendUint64([]byte{'s', 0}, uint64(by))
 }

@@ -37,7 +37,7 @@ type state struct {
 // could change again and keep the same change time.
 const settled = 2 * time.Second
 
-// newPin returns the pin of a file. want is the required digest, load or empty.
+// newPin returns the pin of a file. want is the required digest, or digestLoad, or empty.
 func newPin(path, want string) (*pin, error) {
 	p := &pin{path: path, digest: want}
 	switch want {

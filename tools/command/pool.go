@@ -59,8 +59,8 @@ type process struct {
 	in      *io.PipeWriter
 	kill    context.CancelCauseFunc
 	over    chan struct{} // closed when the program has ended
-	exit    *sandbox.Exit // valid once the channel over is closed
-	err     error         // valid once the channel over is closed
+	exit    *sandbox.Exit // valid after over is closed
+	err     error         // valid after over is closed
 	served  int
 	rest    *time.Timer // timer that ends the program after the idle time
 

@@ -85,8 +85,8 @@ func step(at *os.Root, part string) (*os.Root, error) {
 	return next, nil
 }
 
-// unchanged returns the info of the file if was is the file's hash. An empty was means that the file must not exist; then the info is nil.
-// In all other cases it returns ErrChanged.
+// unchanged checks that the file still has the hash was, and returns its info. When was is empty, the file must not exist, and the info is
+// nil. When the check fails, unchanged returns ErrChanged.
 func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, error) {
 	if was == "" {
 		_, err := l.Root.Lstat(name)

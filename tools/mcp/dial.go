@@ -51,7 +51,7 @@ func (s *server) dial(ctx context.Context) line {
 	}
 	running, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	over := make(chan struct{})
-	dead := false // may be read once the channel over is closed
+	dead := false // may be read after over is closed
 	go func() {
 		defer close(over)
 		exit, err := s.cfg.Exec.Run(running, sandbox.Spec{

@@ -135,8 +135,8 @@ func or(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// compare compares new entries with the current servers. next are all servers of the new configuration, added are those of next that are
-// new or changed. before contains, by key, the current servers that must end.
+// compare compares new entries with the current servers. next contains all servers of the new configuration. added contains the servers in
+// next that are new or changed. The result before contains, by key, the current servers that must end.
 func (h *Hub) compare(entries []Entry) (next, added []*server, before map[string]*server) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -87,7 +87,7 @@ type way struct {
 // A renewal is a token renewal in progress.
 type renewal struct {
 	done   chan struct{}
-	ok     bool  // there is a new token; ok and silent are valid once the channel done is closed
+	ok     bool  // there is a new token; ok and silent are valid after done is closed
 	silent error // why the authorization server gave no answer, if this is temporary; nil when it answered, or has not answered for longer than Config.Silence
 }
 
@@ -212,9 +212,9 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 	return t.AccessToken, silent
 }
 
-// renew replaces the access token used, which has expired or which the server no longer accepts. It reports whether there is a new token.
-// Concurrent callers wait for the same renewal. The renewal continues when its callers are cancelled, because its response may contain the
-// only valid refresh token.
+// renew replaces the access token in the parameter used. This token has expired, or the server no longer accepts it. renew reports whether
+// there is a new token. Concurrent callers wait for the same renewal. The renewal continues when its callers are cancelled, because its
+// response may contain the only valid refresh token.
 func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
 	select {
 	case <-ctx.Done():
@@ -233,7 +233,7 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 }
 
-// renewal starts a renewal, or returns the one in progress. It returns nil in three cases: there is no refresh token; the current token
+// renewal starts a renewal, or returns the renewal in progress. It returns nil in three cases: there is no refresh token; the current token
 // differs from the token in used (then other is true); or an early renewal failed less than renewalRest ago.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
@@ -376,8 +376,8 @@ func (s *signin) change(f func(*record)) {
 	}
 }
 
-// refused records that the server refused a token. The parameter used is this token, and visit is the visit that produced it. When the
-// current token is a different one, or comes from another visit, refused records nothing and returns false.
+// refused records that the server refused the token in the parameter used. visit is the visit that produced this token. When the current
+// token is a different one, or comes from another visit, refused records nothing and returns false.
 func (s *signin) refused(used, visit string, resp *http.Response) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -265,7 +265,7 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 		return errors.New("the server's address or client has changed")
 	}
 	if now.Visit != v.Before {
-		return nil // Nothing is left to do: another sign-in happened meanwhile, or this one was already stored before the daemon ended.
+		return nil // Nothing needs to be done: another sign-in happened meanwhile, or this sign-in was already stored before the daemon ended.
 	}
 	u, err := url.Parse(strings.TrimSpace(address))
 	if err != nil || u.Query().Get("state") == "" {

@@ -92,7 +92,7 @@ type job struct {
 	attached func(stream string, chunk []byte) error // gets the output until detach is called; nil afterwards
 	read     int64                                   // offset up to which the caller has read the output
 	more     chan struct{}                           // closed and replaced when new output arrives
-	exit     *sandbox.Exit                           // valid once the channel ended is closed
+	exit     *sandbox.Exit                           // valid after ended is closed
 	err      error
 }
 

@@ -56,7 +56,7 @@ type Outcome struct {
 	Ended   bool
 	Gone    bool   // The daemon no longer has the call.
 	Failed  bool   // The call failed, and Text describes the failure for the model.
-	Blocked bool   // The call blocked its run, so no more calls may be made in it.
+	Blocked bool   // The call blocked its run, so further calls in this run are not permitted.
 	Text    string // text for the model when the call has ended
 	Waits   string // what the call waits for, while it has not ended
 }

@@ -237,8 +237,8 @@ func (w *work) uncallable(r *Request, i int) string {
 	return ""
 }
 
-// modelID returns the id of a tool call in the conversation. It is the id that the model wrote, or a new one when that id was used before
-// or providers would reject it.
+// modelID returns the id of a tool call in the conversation. This is the id that the model wrote. When that id was used before, or
+// providers would reject it, modelID returns a new id.
 func (s *state) modelID(id string, index int, beside []toolCall) string {
 	ok := id != "" && len(id) <= 64 && !s.has(id) && !slices.ContainsFunc(beside, func(c toolCall) bool { return c.ID == id })
 	for i := range len(id) {

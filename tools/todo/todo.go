@@ -127,7 +127,8 @@ func load(call *tool.Call) (List, int64, error) {
 	return key(call).Get(call)
 }
 
-// validate checks the whole list. It repeats the checks of the schema, because a stored list may not come from a model.
+// validate checks the whole list. It repeats the checks of the schema, because a stored list may have been written by something other than
+// a model.
 func (l List) validate() error {
 	var v []tool.Violation
 	add := func(field, format string, args ...any) {

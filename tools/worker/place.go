@@ -97,8 +97,8 @@ func (h *Hub) nobody(t *offered, want map[string]string) error {
 	})
 }
 
-// chooseLocked returns a worker with a free slot, or nil. Of several workers, it returns the one with the smallest part of its limit in
-// use. Of equally loaded workers, it returns the one that got its last work first.
+// chooseLocked returns a worker with a free slot, or nil. It prefers the worker that uses the smallest part of its limit. Among equally
+// loaded workers, it prefers the worker whose last work was given first.
 func (h *Hub) chooseLocked(t *offered, want map[string]string) *Session {
 	var best *Session
 	for s := range t.serving {

@@ -62,7 +62,7 @@ func shown(id string) string {
 	return clip(quoted[1:len(quoted)-1], maxName)
 }
 
-// room returns how many more tools may be registered for the workers of a namespace.
+// room returns the number of tools that may still be registered for the workers of a namespace.
 func (h *Hub) room(namespace string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
