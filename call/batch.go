@@ -43,7 +43,7 @@ type BatchSpec struct {
 	BatchOptions
 
 	Calls []Spec
-	// Identity distinguishes a repeat from a reuse of the id. When empty, it is [BatchDigest].
+	// Identity tells a repeated request from a different request with the same id. When it is empty, [BatchDigest] takes its place.
 	Identity string
 	// Turn is stored with the batch and returned unchanged. Package turn makes it.
 	Turn []byte
@@ -61,7 +61,7 @@ type Batch struct {
 	Calls   []string // ids, in model order
 	Created Stamp
 	Ended   Stamp  // zero while the batch is open
-	Turn    []byte // of [BatchSpec]
+	Turn    []byte // the Turn of [BatchSpec]
 }
 
 // Key returns the namespace and id of the batch.

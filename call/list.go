@@ -25,7 +25,7 @@ type Query struct {
 	Executed []Executed
 	Errors   []tool.Code       // code of the result's error
 	Labels   map[string]string // the run has all of these
-	Text     string            // part of the tool id or of the title, in any case
+	Text     string            // part of the tool id or of the title; upper and lower case are the same
 	// After is the position of the last call of the previous page. Zero begins at the first page.
 	After int64
 	Limit int // 0 means 50

@@ -13,9 +13,9 @@ type Key struct {
 	ID        string
 }
 
-// MaxModelIDs is the maximum size in bytes of the model's ids of a call, of a batch or of a turn together. toold never shortens or changes such
-// an id. Proxies put data of the provider into it, such as a signed thought of 100 KiB. Frames that list the calls of a turn repeat all ids, and
-// this limit keeps them below the size that clients accept.
+// MaxModelIDs limits the ids that a model gives to its calls, in bytes. It applies to the id of one call, and to all ids of a batch or of a
+// turn together. toold never shortens or changes such an id. Proxies put data of the provider into it, such as a signed thought of 100 KiB.
+// Frames that list the calls of a turn repeat all ids, and this limit keeps them below the size that clients accept.
 const MaxModelIDs = 512 << 10
 
 // A Spec is an orchestrator's request for a call.
@@ -27,7 +27,7 @@ type Spec struct {
 	Run         tool.Run
 	OnBehalfOf  string
 	Timeouts    tool.Timeouts
-	Linger      *time.Duration // nil means the default; a negative value means never
+	Linger      *time.Duration // time that the call runs without watchers; nil means the default, a negative value means no limit
 	RetryOf     string
 	ModelReason string              // why the model made the call, in its words, for people; any text of at most 4 KiB
 	Frontend    []tool.FrontendTool // tools that the run's frontend executes
@@ -163,7 +163,7 @@ type Attempt struct {
 // An AttemptEnd says how an attempt ended.
 type AttemptEnd string
 
-// The ends of an attempt. A running attempt has none.
+// The values of AttemptEnd. A running attempt has none of them.
 const (
 	EndReturned  AttemptEnd = "RETURNED"
 	EndSuspended AttemptEnd = "SUSPENDED"

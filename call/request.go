@@ -32,7 +32,7 @@ type ClaimRequest struct {
 	For          time.Duration // 0 means 5 minutes, or one hour with To
 	Release      bool
 	TakeOver     bool   // replaces the claim of another principal
-	To           string // subject to hand the question over to; empty claims it for the principal
+	To           string // subject to whom the question is handed over; if it is empty, the principal itself claims the question
 }
 
 // TicketRights say what a principal may do with a suspension. A nil error means that it may, if the content of its decision is valid.

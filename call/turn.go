@@ -16,7 +16,7 @@ type TurnMember struct {
 
 // A TurnMessage is a part of one of the provider's messages. The parts of a message come in order.
 type TurnMessage struct {
-	Index int // of the message, from 0
+	Index int // index of the message, from 0
 	Part  string
 	Last  bool
 }

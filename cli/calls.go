@@ -119,7 +119,8 @@ func labels(flags []string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// enums returns the values of an enum with these names, in any case and without the prefix that the names in the API have.
+// enums returns the values of an enum with these names. A name may be in upper or lower case, and does not have the prefix of the names in
+// the API.
 func enums[E ~int32](flag, prefix string, all map[int32]string, names []string) (values []E, err error) {
 	for _, name := range names {
 		found := false

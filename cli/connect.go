@@ -96,7 +96,7 @@ func (a *App) Dial() (*grpc.ClientConn, error) {
 }
 
 // DialAt prepares a connection to the daemon at address without the user's token: each request carries the identity of another principal.
-// An empty address means the one that flags or environment name.
+// If address is empty, DialAt uses the address from the flags or the environment.
 func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
 	if address != "" {
 		a.connection.address = address

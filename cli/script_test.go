@@ -26,8 +26,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hangs is the longest time to wait for an expected event, on a machine with much other load.
 const hangs = 3 * time.Minute
 
-// A script is a fake daemon that gives scripted answers over a real connection. It serves for answers that a real daemon rarely gives;
-// other tests use the real one.
+// A script is a fake daemon that gives scripted answers over a real connection. Tests use it for answers that a real daemon rarely gives.
+// Other tests use a real daemon.
 type script struct {
 	tooldv1.UnimplementedCallServiceServer
 	tooldv1.UnimplementedToolServiceServer

@@ -242,7 +242,7 @@ func (d reloader) reloadNames(next *config.Config) (swapped bool, err error) {
 	return true, nil
 }
 
-// reloadTokens replaces the tokens of the configuration. The requests of removed ones end.
+// reloadTokens replaces the tokens of the configuration. The requests of removed tokens end.
 func (d reloader) reloadTokens(next *config.Config) (changed bool, err error) {
 	tokens, err := tokensOf(next, d.token)
 	if err != nil {

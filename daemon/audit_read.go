@@ -178,6 +178,6 @@ func (a adminOf) AuditCheckpoints(namespace string, before int64, limit int) (ou
 }
 
 func fromSigned(c *audit.Checkpoint) service.AuditCheckpoint {
-	line, _ := json.Marshal(c) // It cannot fail: the checkpoint was read from JSON.
+	line, _ := json.Marshal(c) // Marshal cannot fail, because the checkpoint was read from JSON.
 	return service.AuditCheckpoint{Position: c.Position, Link: bytes.Clone(c.Link), Key: bytes.Clone(c.Key), Time: c.Time, Line: string(line)}
 }

@@ -70,8 +70,8 @@ func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
 	findForgeries(t, newPluginSite(t, auditOn, "--store", url), forgePostgres(url))
 }
 
-// findForgeries checks that both the command and the daemon find each forgery: a changed row, a removed row, a removed end or beginning,
-// and a rewritten chain. It also checks that they accept an unchanged chain.
+// findForgeries checks that both the command and the daemon find each forgery: a changed row, a removed row, a chain without its end or its
+// beginning, and a rewritten chain. It also checks that they accept an unchanged chain.
 func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
 	t.Helper()
 	asking(t, p.p, "one")

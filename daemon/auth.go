@@ -60,7 +60,7 @@ func (d *daemon) openAuth(ctx context.Context) (err error) {
 	}
 	d.auth.SetSessionTime(d.cfg.Auth.Session)
 	stored, err := wire.StoredCredentials(ctx, d.store)
-	if d.store.Identity().Moved && len(stored) > 0 { // Otherwise those that were revoked after the copy or the backup would be valid again.
+	if d.store.Identity().Moved && len(stored) > 0 { // Revoke all stored credentials. Otherwise a credential that was revoked after the copy or the backup would be valid again.
 		for i := range stored {
 			err = errors.Join(err, wire.Credentials(d.store).Remove(ctx, &stored[i]))
 		}
@@ -123,7 +123,7 @@ func tokensOf(cfg *config.Config, localToken string) ([]access.Token, error) {
 	return tokens, nil
 }
 
-// defaultApprovers returns who answers tickets that do not say it.
+// defaultApprovers returns the approvers of tickets that name none.
 func defaultApprovers(cfg *config.Config) lifecycle.DefaultApprovers {
 	d := lifecycle.DefaultApprovers{SingleUser: cfg.SingleUser, Groups: map[string][]string{}}
 	for _, of := range cfg.Auth.ApproverGroups {

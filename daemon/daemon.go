@@ -127,7 +127,7 @@ type endpoints struct {
 	server    *grpcserver.Server
 	web       *httpserver.Server // nil when HTTP is not served
 	webAt     net.Listener       // nil when HTTP is not served
-	endpoint  *mcpserver.Server  // of MCP clients; nil when HTTP is not served
+	endpoint  *mcpserver.Server  // endpoint for MCP clients; nil when HTTP is not served
 	listeners []net.Listener
 	addresses []service.Address
 	metricsAt string // empty when metrics are not served

@@ -53,8 +53,8 @@ func (o *externalHook) place() string {
 	return o.entry.Remote.Address
 }
 
-// newExternalHooks creates the hooks of a configuration and starts none of them. It reuses the hooks of earlier whose configuration is the
-// same. An error is a mistake that the user can correct.
+// newExternalHooks creates the hooks of a configuration and starts none of them. The parameter earlier has the hooks of the previous
+// configuration. newExternalHooks reuses those whose configuration is the same. An error is a mistake that the user can correct.
 func newExternalHooks(c *config.Config, start command.Starter, references expander, secrets *redact.Live, own func(context.Context) error, log *zap.Logger, earlier externalHooks) (externalHooks, error) {
 	var out externalHooks
 	var problems []error

@@ -252,7 +252,8 @@ func (b *browser) exchange(base, link, site string) *http.Response {
 	return resp
 }
 
-// TestT134LoginLink (T134) checks that only a POST of the page uses a login link up, that the link works once, and that no log contains it.
+// TestT134LoginLink (T134) checks that only a POST of the page consumes a login link, that the link works once, and that no log contains
+// it.
 func TestT134LoginLink(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start("--listen-http", "127.0.0.1:0", "--log-level", "debug")

@@ -104,7 +104,7 @@ func TestUIStreamAndDecisions(t *testing.T) {
 	if s.has("b.txt") {
 		t.Fatal("the tool ran without an approval")
 	}
-	for range 2 { // the page sends it again
+	for range 2 { // the page sends the same decision again
 		status, text = b.do("POST", "/v1/ui/decisions", ada, answers(ticket, ticket.Digest, true))
 		check("approved", status, text, 200, `"approvalId":"`+ticket.SuspensionId+`","approved":true,"callId":"`)
 		if strings.Contains(text, "error") {

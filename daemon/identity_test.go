@@ -471,7 +471,8 @@ func TestPeers(t *testing.T) {
 	_, err = whoAmI(t, third)
 	wantReason(t, "another user", err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
 
-	// A reload replaces the users. Streams and tokens of a removed one end; with no users left, others cannot open the socket.
+	// A reload replaces the users. The streams and tokens of a removed user end. When the list is empty, only the user of the daemon can
+	// open the socket.
 	ci := dialAs(t, socket, 65533)
 	open, err := follows(t, ci)
 	must(t, err)

@@ -183,7 +183,7 @@ func (p *proc) inRun(run *tooldv1.Run, tool, arguments string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// The inbox fits small terminals, follows size changes, and restores the terminal however it ends.
+// The inbox fits small terminals and follows size changes. It restores the terminal after every kind of exit.
 func TestInboxTerminal(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()

@@ -53,7 +53,7 @@ func TestFactsAreOfCallsThatStartProcesses(t *testing.T) {
 	}
 }
 
-// In a container with a small init process, the daemon is process 2. In the process namespace of a canary, that is the canary itself.
+// In a container with a small init process, the daemon is process 2. In the process namespace of a canary, process 2 is the canary itself.
 func TestFactsOfProcess2(t *testing.T) {
 	s := newSite(t, bashAllowed)
 	s.through = []string{"unshare", "-Urpf", "--mount-proc", "--kill-child", "sh", "-c", `"$@" & wait $!`, "sh"}

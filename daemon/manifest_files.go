@@ -36,7 +36,8 @@ func manifestConfig(c *config.Config, exec command.Exec, secrets command.Secrets
 	}, nil
 }
 
-// readManifests creates tools from the manifests and starts none of them. It keeps tools of earlier that have not changed.
+// readManifests creates tools from the manifests and starts none of them. The parameter earlier has the tools of the previous manifests.
+// readManifests reuses those that have not changed.
 func readManifests(c *config.Config, exec command.Exec, secrets command.Secrets, log *zap.Logger, earlier *command.Set) (*command.Set, error) {
 	cfg, err := manifestConfig(c, exec, secrets, log)
 	if err != nil {

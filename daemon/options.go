@@ -70,7 +70,7 @@ func WithReady(f func(Ready)) Option { return func(o *options) { o.ready = f } }
 // joined returns the hooks of both sets: first the hooks of a, then the hooks of b.
 func joined(a, b hook.Set) hook.Set {
 	into, from := reflect.ValueOf(&a).Elem(), reflect.ValueOf(b)
-	for i := range into.NumField() { // Each field is the list of a kind. So no kind can be forgotten here.
+	for i := range into.NumField() { // Each field is the list of one kind of hook, so this loop covers every kind.
 		kind := into.Field(i)
 		kind.Set(reflect.AppendSlice(kind.Slice3(0, kind.Len(), kind.Len()), from.Field(i)))
 	}

@@ -102,9 +102,9 @@ func TestSubagentContinuesAfterACrash(t *testing.T) {
 	}
 }
 
-// TestCancelOfASubagentOverAKill checks the cancellation of a waiting subagent. The daemon stores it before it responds, and is killed
-// right after the response. At that time, a call of the subagent still ignores its cancellation. The next daemon ends each call once, and
-// does not ask the model again.
+// TestCancelOfASubagentOverAKill checks the cancellation of a waiting subagent. The daemon stores the cancellation before it responds, and
+// is killed right after the response. At that time, a call of the subagent still ignores its cancellation. The next daemon ends each call
+// once, and does not ask the model again.
 func TestCancelOfASubagentOverAKill(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "held")
 	m := newModel(t, func(q *subagenttest.Question) subagenttest.Reply {

@@ -34,7 +34,7 @@ func knownKey(s *subagent.Settings, secrets *redact.Live) (string, error) {
 	return key, err
 }
 
-// readKey reads the key of an endpoint. The key may change while the daemon runs.
+// readKey reads the key of an endpoint, from a file or an environment variable. Only the file can change while the daemon runs.
 func readKey(s *subagent.Settings) (string, error) {
 	var text string
 	from := s.KeyEnv

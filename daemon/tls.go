@@ -53,8 +53,8 @@ func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
 	return readTLS(cfg)
 }
 
-// swap applies a configuration, ends the connections whose client certificate it refuses, and reports whether it differs. A nil one changes
-// nothing.
+// swap applies a configuration, and ends the connections whose client certificate it refuses. It reports whether the configuration differs
+// from the previous one. If next is nil, swap changes nothing.
 func (l *liveTLS) swap(next *tls.Config) bool {
 	now := l.now.Load()
 	if next == nil || sameTLS(now, next) {

@@ -77,7 +77,7 @@ func (t *tlsConnections) endInvalid(now *tls.Config) {
 	}
 	t.mu.Unlock()
 	for _, c := range ended {
-		_ = c.Close() // It may have ended meanwhile.
+		_ = c.Close() // Ignore the error, because the connection may have ended meanwhile.
 	}
 }
 

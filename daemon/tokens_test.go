@@ -99,8 +99,8 @@ func TestTokensOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestT137ReloadRemovesToken (T137) checks that a reload ends the streams of a token that the configuration no longer has, and those of the
-// tokens that it created. The reload also makes a new token valid.
+// TestT137ReloadRemovesToken (T137) checks a token that the configuration no longer has. The reload ends its streams, and also the streams
+// of the tokens that were created with this token. The reload also makes a new token valid.
 func TestT137ReloadRemovesToken(t *testing.T) {
 	s := newSite(t, "")
 	config := s.rules + ".config"

@@ -167,7 +167,7 @@ func splitTyped(args tool.Arguments) ([]permission.Part, permission.Known) {
 }
 
 func splitCommand(args tool.Arguments) ([]permission.Part, permission.Known) {
-	if shell.TakesInput(args) { // Later input of the command is unknown, so no allow rule may match.
+	if shell.TakesInput(args) { // Later input of the command is unknown, so allow rules must not match the command.
 		return splitText(args.String("command"), permission.Open)
 	}
 	return splitText(args.String("command"), permission.Whole)

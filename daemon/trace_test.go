@@ -223,7 +223,8 @@ func TestNoTraces(t *testing.T) {
 	}
 }
 
-// The daemon traces a share of the calls whose callers do not ask either way. An unreachable receiver does not affect calls.
+// If the caller of a call neither requests nor refuses tracing, the daemon traces only a share of such calls. An unreachable receiver does
+// not affect calls.
 func TestTracesSampled(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")

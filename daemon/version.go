@@ -11,8 +11,8 @@ var version string
 // module is the path of the Go module.
 const module = "github.com/toold-dev/toold"
 
-// release returns the version of toold, without the v that tags and module versions begin with: the one that the linker set, or else the one
-// in the build information of the program, where toold may be a dependency.
+// release returns the version of toold without the leading v. It returns the version that the linker set. If there is none, it returns the
+// version of the module in the build information. The module may be a dependency of the program.
 func release() string {
 	if version != "" {
 		return strings.TrimPrefix(version, "v")

@@ -62,7 +62,7 @@ func addPaint(w *worker.Worker) {
 	})
 }
 
-// described returns a one-line summary of DescribeCall for a call of paints.
+// described returns a one-line summary of DescribeCall for a call of the tool "paints".
 func (p *proc) described(colour string) string {
 	r, err := p.calls.DescribeCall(p.t.Context(), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "paints", Arguments: fmt.Sprintf(`{"colour":%q}`, colour)}})
 	must(p.t, err)
@@ -104,7 +104,7 @@ func workerQuestions(t *testing.T, l language) {
 		t.Errorf("arguments of which a question is asked: %s", got)
 	}
 	tries := 0
-	painted := func(colour string) *tooldv1.Call { // painted runs a call of paints to its end. It tries again if the worker was too slow to answer questions about the call.
+	painted := func(colour string) *tooldv1.Call { // painted runs a call of the tool "paints" to its end. It tries again if the worker was too slow to answer questions about the call.
 		tries++
 		id := fmt.Sprintf("painted-%s-%08d", colour, tries)
 		c := p.end(id, "paints", fmt.Sprintf(`{"colour":"%s-%d"}`, colour, tries))

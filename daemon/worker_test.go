@@ -337,8 +337,8 @@ type played struct {
 	Input                                                        []string `json:",omitempty"` // input that is sent while the call runs, followed by the end of input
 }
 
-// TestWorkerTokenIsReplaced replaces the token of a worker, which the worker reads from a file. It connects again with the next one: not at once,
-// because the file is first absent and then has the old token.
+// TestWorkerTokenIsReplaced replaces the token of a worker, which the worker reads from a file. The worker must connect again with the new
+// token. Its first tries fail, because the file is first absent and then still has the old token.
 func TestWorkerTokenIsReplaced(t *testing.T) {
 	inEach(t, func(t *testing.T, l language) {
 		s := newSite(t, "")

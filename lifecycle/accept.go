@@ -16,7 +16,7 @@ import (
 )
 
 // Execute starts a call, or attaches to an existing call with the same id. The caller must close the watcher. If the error is a
-// [*call.Refusal], nothing was stored. Every other failure becomes the result of the call.
+// [*call.Refusal], nothing was stored. Any other failure becomes the result of the call.
 func (e *Engine) Execute(ctx context.Context, p tool.Principal, spec call.Spec, o call.ExecuteOptions) (call.Watcher, error) {
 	if err := e.requests.CheckCall(&spec); err != nil {
 		return nil, err

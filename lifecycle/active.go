@@ -223,7 +223,7 @@ type step struct {
 	kept                []store.Record // records that filters produced, stored with the events
 	run                 *store.Run
 	rule                *call.Rule
-	policies            []store.Policy // the rule of the field rule, in the form that the journal stores
+	policies            []store.Policy // stored form of the field rule
 	actions             []store.Action
 }
 

@@ -14,7 +14,7 @@ import (
 
 // ExecuteBatch starts the calls of one model turn, or attaches to an existing batch with the same id. The stream returns the events of all
 // calls, from the first event or from a cursor. The caller must close it. The batch also continues without watchers. If the error is a
-// [*call.Refusal], no call was stored. Every other failure becomes the result of its call.
+// [*call.Refusal], no call was stored. Any other failure becomes the result of its call.
 func (e *Engine) ExecuteBatch(ctx context.Context, p tool.Principal, spec call.BatchSpec, o call.ExecuteOptions) (call.Stream, error) {
 	parsed, err := e.requests.CheckBatch(&spec)
 	if err == nil && o.Cursor != "" {

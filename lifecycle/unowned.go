@@ -47,7 +47,7 @@ func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if c = l.c; l.cancel != nil || references > l.watchers {
-			return true // References of watchers do not count, because watchers only read. Every other reference belongs to code that changes the call.
+			return true // References of watchers do not count, because watchers only read. All remaining references belong to code that changes the call.
 		}
 	}
 	return c.Status.Terminal() || c.Status == call.Suspended || e.held.Holds(c) || c.Operation() != nil && e.operations.Has(key)

@@ -7,7 +7,7 @@ import (
 )
 
 // Batches stores which calls form a batch. The row of a batch has the request, and says whether the batch is still open. The results are in
-// the records of the calls. Each of these contains the id of the batch.
+// the records of the calls. Each of these records contains the id of the batch.
 type Batches interface {
 	// CreateBatch stores a batch and all of its calls, or nothing, durably. Each change creates a call of the batch. The error is ErrExists
 	// when the batch or a call exists, and ErrTrimmed when one of them has only a tombstone.

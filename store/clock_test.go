@@ -20,8 +20,8 @@ func TestClockNeverRunsBackwards(t *testing.T) {
 	}
 	for i, tt := range []struct{ machine, now, want time.Duration }{
 		{-time.Hour, -time.Hour, 0},                                  // The machine's clock was set back before the start.
-		{-time.Hour + time.Second, -time.Hour + time.Second, 1e9},    // It advances.
-		{-2 * time.Hour, -2 * time.Hour, 1e9},                        // It was set back again.
+		{-time.Hour + time.Second, -time.Hour + time.Second, 1e9},    // The machine's clock advances.
+		{-2 * time.Hour, -2 * time.Hour, 1e9},                        // The machine's clock was set back again.
 		{-2*time.Hour + time.Minute, time.Hour, time.Hour},           // The followed clock is ahead.
 		{-2*time.Hour + 2*time.Minute, -time.Hour, 61 * time.Minute}, // The followed clock was set back.
 	} {

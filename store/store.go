@@ -276,10 +276,11 @@ type Store interface {
 	//   - Tombstones older than tombstonesBefore are removed.
 	//   - RUN documents are removed when their run has no event since documentsBefore.
 	//   - All documents of a run or thread are removed with its last call.
-	//   - Policies are removed that expired before callsBefore, and those set before callsBefore for a run or thread without calls.
+	//   - Policies that expired before callsBefore are removed.
+	//   - Policies that were set before callsBefore for a run or thread without calls are removed.
 	//   - Blocked runs without calls are removed when they were blocked before tombstonesBefore.
 	//   - Dead actions stored before callsBefore are removed.
-	//   - Records stored before tombstonesBefore are removed. The newest of these in each chain stays, because the next one links to it.
+	//   - Records stored before tombstonesBefore are removed. The newest of these records in each chain stays, because the next record links to it.
 	//
 	// It returns the removed calls, so that the caller can remove their spools.
 	Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) ([]call.Key, error)

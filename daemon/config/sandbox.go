@@ -100,8 +100,8 @@ func (c *Config) Policy(name, workspace string) (*sandbox.Policy, error) {
 	return policy, nil
 }
 
-// Asked returns the files that file tools change only after asking. It is the list "protect" of the isolation profile of bash. If that list
-// is empty, it is the built-in list.
+// Asked returns the files that file tools change only after asking. It returns the list "protect" of the isolation profile of bash. If that
+// list is empty, it returns the built-in list.
 func (c *Config) Asked(workspace string) []string {
 	var own []string
 	for _, p := range c.Sandbox.Profiles {
@@ -112,8 +112,8 @@ func (c *Config) Asked(workspace string) []string {
 	return c.withOwnFiles(own, sandbox.DefaultAsked(), workspace)
 }
 
-// withOwnFiles returns a list of files with the files in the workspace that configure the daemon added. The list is own, which the operator
-// configured, or usual when own is empty.
+// withOwnFiles returns a list of files, and adds to it the files in the workspace that configure the daemon. The list is own, which the
+// operator configured. If own is empty, the list is usual.
 func (c *Config) withOwnFiles(own, usual []string, workspace string) []string {
 	list := slices.Clone(own)
 	if len(list) == 0 {

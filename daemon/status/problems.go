@@ -16,7 +16,7 @@ import (
 const (
 	certificateSoon = 14 * 24 * time.Hour
 	tokenSoon       = 7 * 24 * time.Hour
-	diskSoon        = 24 * time.Hour // until the disk is full at the pace of the samples
+	diskSoon        = 24 * time.Hour // a problem if the disk will be full within this time, at the pace of the samples
 	diskLow         = 1 << 30
 	slotsBusy       = 10 * time.Minute
 )
@@ -178,7 +178,7 @@ func ofDisk(f *Facts) []service.Problem {
 // timeLeft returns when the disk is full at the pace between two samples. ok is false when the samples are too close or the space does not
 // shrink.
 func timeLeft(first, last *service.LoadSample) (left time.Duration, ok bool) {
-	const enough = 20 * time.Minute // less is no trend
+	const enough = 20 * time.Minute // samples of a shorter time show no trend
 	passed, used := last.Time.Sub(first.Time), first.DiskFree-last.DiskFree
 	if passed < enough || first.DiskFree < 0 || used <= 0 {
 		return 0, false

@@ -40,8 +40,8 @@ func TestProblems(t *testing.T) {
 		"isolation missing": {status.Facts{Isolation: status.Isolation{Missing: []isolation.NamedFact{{Name: "net"}, {Name: "fs_read"}}}}, []string{"ISOLATION_MISSING", "ISOLATION_MISSING"}},
 		"disk full":         {status.Facts{Full: true, Samples: falling(2, 1)}, []string{"DISK_FULL"}},
 		"disk low":          {status.Facts{Samples: falling(gib-1, gib-1)}, []string{"DISK_LOW"}},
-		"disk fills":        {status.Facts{Samples: falling(50*gib, 47*gib)}, []string{"DISK_FILLING"}},                                                                 // in 16 hours
-		"disk fills slowly": {status.Facts{Samples: falling(50*gib, 49*gib)}, nil},                                                                                      // in 49 hours
+		"disk fills":        {status.Facts{Samples: falling(50*gib, 47*gib)}, []string{"DISK_FILLING"}},                                                                 // full in 16 hours
+		"disk fills slowly": {status.Facts{Samples: falling(50*gib, 49*gib)}, nil},                                                                                      // full in 49 hours
 		"disk just filled":  {status.Facts{Samples: []service.LoadSample{{Time: now.Add(-5 * time.Minute), DiskFree: 50 * gib}, {Time: now, DiskFree: 40 * gib}}}, nil}, // no trend yet
 		"disk unknown":      {status.Facts{Samples: falling(-1, -1)}, nil},
 		"busy":              {status.Facts{Samples: busy}, []string{"SLOTS_BUSY"}},
@@ -69,7 +69,7 @@ func TestProblems(t *testing.T) {
 func TestExpiresSoon(t *testing.T) {
 	now, day := time.Unix(1_800_000_000, 0), 24*time.Hour
 	for _, tt := range []struct {
-		created, expires time.Duration // before and after now
+		created, expires time.Duration // created: time before now; expires: time after now
 		want             bool
 	}{{90 * day, 6 * day, true}, {90 * day, 8 * day, false}, {time.Hour, time.Hour, false}, {7 * day, 6 * day, false}, {9 * day, 6 * day, true}} {
 		if got := status.ExpiresSoon(now.Add(-tt.created), now.Add(tt.expires), now); got != tt.want {

@@ -127,7 +127,8 @@ func name(c *call.Call) string {
 	return "execute_tool " + c.Tool
 }
 
-// maxModelID is the maximum length in bytes of a model's id in a span. A span with a longer one has the call's own id instead.
+// maxModelID is the maximum length in bytes of the id that the model gave to a call. If that id is longer or missing, the span has the
+// call's own id.
 const maxModelID = 1 << 10
 
 func attributes(c *call.Call) []attribute.KeyValue {

@@ -26,12 +26,12 @@ var ann = tool.Principal{Namespace: "default", Subject: "ann", Roles: []string{"
 type farm struct {
 	t       *testing.T
 	e       *lifecycle.Engine
-	release chan struct{} // closed to end the calls of stubborn
+	release chan struct{} // closed to end the calls of the tool "stubborn"
 	running chan string   // receives the id of each call that begins to run
 	gate    chan struct{} // the model answers after it is closed; nil means at once
 
 	mu   sync.Mutex
-	runs map[string]bool // calls of slow and stubborn that are running, by id
+	runs map[string]bool // running calls of the tools "slow" and "stubborn", by id
 }
 
 const grace = 2 * time.Second

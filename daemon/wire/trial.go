@@ -38,8 +38,8 @@ type rules struct {
 }
 
 const (
-	trialTime = 10 * time.Second // for the calls of one trial
-	trialPage = 20               // calls that are in memory at a time, because each may have arguments and a result of 1 MiB
+	trialTime = 10 * time.Second // time limit for all calls of one trial
+	trialPage = 20               // number of calls that are in memory at a time; each may have arguments and a result of 1 MiB
 	titleTime = 200 * time.Millisecond
 )
 

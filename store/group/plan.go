@@ -324,8 +324,8 @@ func (p *Plan) keep(of call.Key, r store.Record) {
 	p.Records = append(p.Records, Record{Record: r, Of: of, Time: p.Now})
 }
 
-// Link assigns positions to the records. It does so after all other positions, so that new calls have consecutive ones. It links each
-// chained record to the previous one. last reads the stored bytes of the newest record of a kind in a namespace.
+// Link assigns positions to the records. It does so after all other positions are assigned, so that new calls have consecutive positions.
+// It links each chained record to the previous one. last reads the stored bytes of the newest record of a kind in a namespace.
 func (p *Plan) Link(last func(namespace, kind string) ([]byte, error)) (err error) {
 	type chain struct{ namespace, kind string }
 	before := map[chain][]byte{}

@@ -117,7 +117,8 @@ func schemaOf(url string) string {
 }
 
 // TestT91Migration migrates a journal with calls to a schema of a future release. An interrupted migration changes nothing. After a
-// complete migration, the current release refuses the journal. Of two daemons that start at the same time, one creates the schema.
+// complete migration, the current release refuses the journal. When two daemons start at the same time, exactly one of them creates the
+// schema.
 func TestT91Migration(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})

@@ -39,7 +39,7 @@ func meaningOf(err error) error {
 		return store.ErrCorrupt
 	}
 	switch pg.Code[:2] {
-	case "21", "22", "23", "44", "54": // cardinality, data, constraints, check option of a view, program limits
+	case "21", "22", "23", "44", "54": // SQLSTATE classes, in order: cardinality, data, constraints, check option of a view, program limits
 		return store.ErrRefused
 	}
 	return store.ErrBusy

@@ -49,8 +49,8 @@ func (r *feedReader) read(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// page makes the server look up the call of each event, until the limit is reached. The server would prefer a join of both tables while it
-// has no statistics. That would read all calls of the namespace for one entry.
+// page makes the server look up the call of each event, until the limit is reached. Without statistics, the server would prefer a join of
+// both tables. Such a join would read all calls of the namespace to return one entry.
 const page = "(" + `SELECT e.position, c.namespace, c.call_id, e.epoch, e.call, e.first, e.last, e.crc, e.events
 	FROM events e CROSS JOIN LATERAL (SELECT namespace, call_id, run_id, thread_id, caller, batch_id FROM calls WHERE position = e.call OFFSET 0) c
 	WHERE e.position BETWEEN $1 + 1 AND $2` + feedFilter + " ORDER BY e.position LIMIT $7) UNION ALL (" +

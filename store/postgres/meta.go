@@ -23,7 +23,7 @@ const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_syst
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
 // beginEpoch stores the new epoch before the daemon does anything else. It locks the row of meta, so this transaction and those of the
-// previous owner run one after the other. After it, the previous owner cannot commit any more.
+// previous owner run one after the other. After this transaction, the previous owner cannot commit any more.
 func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, position int64, err error) {
 	home, err := s.home()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 type predecessor struct {
 	Clean   bool // the previous owner closed the store cleanly
 	Moved   bool // The location of the journal has changed. Either its calls wait for an operator, or an operator has confirmed that the old daemon is gone.
-	Holding bool // The previous owner stopped during its own hold, in which it ignored the attempts of the owner before it.
+	Holding bool // The previous owner stopped during its own hold. In a hold, an owner ignores the attempts of its predecessor.
 	Lease   time.Duration
 	Home    string
 }

@@ -120,7 +120,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			o.cancel()
 			return nil, err
 		default:
-			waited = false // The owner had also lost the server.
+			waited = false // The server was lost, for the owner too. When the server is back, give the owner another pause.
 		}
 		select {
 		case <-ctx.Done():

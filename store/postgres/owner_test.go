@@ -347,7 +347,7 @@ func TestP7OwnerOutlivesItsServer(t *testing.T) {
 		t.Error(err)
 	}
 	time.Sleep(time.Second)                        // In this time the standby checks four times and the owner never.
-	if err := owner.Own(t.Context()); err != nil { // The newest proof, with the lock, is from after the restart of the server.
+	if err := owner.Own(t.Context()); err != nil { // The newest proof is from after the restart of the server. It shows that the owner holds the lock.
 		t.Error(err)
 	}
 	leave()

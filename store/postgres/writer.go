@@ -143,7 +143,7 @@ const (
 // server runs a batch as one transaction.
 func (w *writer) Apply(ctx context.Context, p *group.Plan) error {
 	if w.covered && slices.ContainsFunc(p.Ops, func(o *group.Op) bool { return o.Err != nil }) {
-		return errMustRead // Read first: a change may be refused only because of data that was read.
+		return errMustRead // A change was refused before the group was read. A refusal must be based on data that was read, so the group must be read first.
 	}
 	if err := w.point("write"); err != nil {
 		return wrapError(err)
@@ -309,8 +309,8 @@ func (w *writer) reconnect(ctx context.Context) error {
 const selectOutcome = "SELECT epoch, groups, position FROM meta FOR UPDATE"
 
 // look finds out on a new connection whether a group is stored. It terminates the lost database session and waits for the lock of that
-// session on meta, which each transaction holds. It reports whether the journal contains group to. If not, the last group in the journal is
-// the one before it.
+// session on meta, which each transaction holds. The parameter to is the number of the group. look reports whether the journal contains
+// this group. If not, the last group in the journal is the previous one.
 func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	if err := w.connect(ctx); err != nil {
 		return false, err
@@ -320,7 +320,7 @@ func (w *writer) look(ctx context.Context, to int64) (there bool, err error) {
 	if w.pid != 0 { // The backend may have ended, and its pid may belong to another database session. The WHERE clause makes sure that only a session of this daemon is terminated.
 		const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND application_name = current_setting('application_name')"
 		if _, err := w.conn.Exec(ctx, end, int32(w.pid)); err != nil {
-			w.disconnect() // disconnect here: pid must stay the pid of the lost session.
+			w.disconnect() // Close only this connection and leave pid unchanged: it must stay the pid of the lost session.
 			return false, wrapError(err)
 		}
 	}

@@ -77,7 +77,7 @@ type Finder struct {
 	limit   int
 	found   []Call
 	skipped int   // number of calls that did not match
-	last    int64 // position of the last of these
+	last    int64 // position of the last call that did not match
 }
 
 // NewFinder returns a Finder for a page of a query.

@@ -68,7 +68,7 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 }
 
 // Restore makes a store from a backup in the directory dest. A daemon that starts on it begins a new epoch and holds the unfinished calls.
-// The backup does not change. The store does not get the policies of the kinds in without.
+// The backup does not change. Restore leaves out the policies whose kind is in without.
 func Restore(ctx context.Context, src, dest string, without ...string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {

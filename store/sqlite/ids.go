@@ -15,9 +15,10 @@ import (
 // journal has: the id of a call, of a tombstone, or of a run or thread with calls. Two rules ensure this. The writer adds an id before it
 // commits the row. The filter excludes nothing until all ids that existed at the start are added.
 //
-// It is a chain of Bloom filters, each twice as large as the one before, with two bytes for each id. The chain uses at most 16 MiB, which
-// is enough for eight million ids. After that, all new ids are added to the last filter. From about fifty million ids on, the filter
-// excludes almost nothing, and every lookup reads the database. The hash has a secret key, so that clients cannot choose ids that collide.
+// The idFilter is a chain of Bloom filters with two bytes for each id. Each filter is twice as large as the previous one. The chain uses at
+// most 16 MiB, which is enough for eight million ids. After that, all new ids are added to the last filter. From about fifty million ids
+// on, the filter excludes almost nothing, and every lookup reads the database. The hash has a secret key, so that clients cannot choose ids
+// that collide.
 type idFilter struct {
 	seed     maphash.Seed
 	complete atomic.Bool

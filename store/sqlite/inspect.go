@@ -78,7 +78,7 @@ func openUnchanged(path string) (conn *sqlite.Conn, closeConn func() error, err 
 	return conn, func() error {
 		err := conn.Close()
 		if index != "" {
-			_ = os.Remove(index) // It may not exist, and it is of no use to the next owner.
+			_ = os.Remove(index) // Ignore the error, because the file may not exist. The next owner does not need it.
 		}
 		return err
 	}, nil

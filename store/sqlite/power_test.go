@@ -195,14 +195,14 @@ func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op
 	defer disk.Close()
 	sc := newStory(t, disk, dir)
 	sc.run()
-	base, log = disk.Log() // Take the log before Close ends the journal cleanly, so that it ends as after a kill.
+	base, log = disk.Log() // Take the log before Close, because Close ends the journal cleanly. The log must end as after a kill.
 	if err := sc.s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return sc.states, base, log
 }
 
-// birth is how many operations it takes until the database has its first page. All outages in them are tested.
+// birth is how many operations it takes until the database has its first page. The test simulates an outage after each of these operations.
 const birth = 10
 
 // TestPowerLoss (P1, T85, T109) simulates a power failure after every recorded write. The operations that are not synced are kept, dropped,

@@ -33,7 +33,7 @@ func TestReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := string(unpack(t, filepath.Join(filepath.Dir(path), "state.txt.gz")))
-			for range 2 { // first migrated, then reopened
+			for range 2 { // The first round migrates the journal, the second round opens it again.
 				s := open(t, sqlite.Config{Dir: dir})
 				if err := s.Check(t.Context()); err != nil {
 					t.Error(err)

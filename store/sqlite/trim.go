@@ -55,7 +55,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(atOnce) == missing && len(gone) < limit // The page may be shorter, because calls stay whose thread or batch is still open.
+		more = len(atOnce) == missing && len(gone) < limit // The page may have fewer calls, because calls whose thread or batch is still open are not removed.
 	}
 	if len(gone) == limit {
 		return gone, nil // Do not scan whole tables yet; the last page does that.

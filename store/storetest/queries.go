@@ -200,7 +200,6 @@ func testPagingStable(t *testing.T, f *fixture) {
 	}
 }
 
-// testExpiring lists the suspended calls of a namespace in the order of their expiry, page by page while calls are decided, and counts them.
 func testChildren(t *testing.T, f *fixture) {
 	child := func(id, run, parent string) {
 		f.create(id, func(c *call.Call) { c.Run.ID, c.Run.ParentCall = run, parent })
@@ -235,11 +234,12 @@ func testChildren(t *testing.T, f *fixture) {
 	}
 }
 
+// testExpiring lists the suspended calls of a namespace in the order of their expiry, page by page while calls are decided, and counts them.
 func testExpiring(t *testing.T, f *fixture) {
 	var want []string
 	for i := range 9 {
 		id := fmt.Sprint("c", i)
-		f.suspended(id, start.Add(time.Duration(10-i/2)*time.Hour)) // Two at a time expire together; then the older call comes first.
+		f.suspended(id, start.Add(time.Duration(10-i/2)*time.Hour)) // Each two calls expire at the same time. The older of the two comes first in the list.
 		want = append(want, id)
 	}
 	want = []string{want[8], want[6], want[7], want[4], want[5], want[2], want[3], want[0], want[1]}
