@@ -366,6 +366,16 @@ test("activities are shown with their changes", async () => {
   job.activityDelta("plan", Array.from({ length: 64 }, (_, i) => ({ op: "copy", from: "", path: `/a${i}` })));
   await plan.getByText("Changes are missing here: the content would be too large for this page.").waitFor();
   assert.equal(await plan.locator("b").count(), 0);
+  // Each operation copies all members.
+  job.activity("plan", "list", Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`m${i}`, i])));
+  job.activityDelta("plan", Array.from({ length: 1000 }, (_, i) => ({ op: "replace", path: `/m${i}`, value: 0 })));
+  await plan.getByText("Changes are missing here: the change is too much work for this page.").waitFor();
+  // Indentation would turn 20 kB into 1.2 MB.
+  let nested: unknown = Array.from({ length: 10_000 }, () => 1);
+  for (let i = 0; i < 60; i++) nested = [nested];
+  job.activity("plan", "deep", nested);
+  await plan.getByText("deep").waitFor();
+  assert.match((await text.textContent())!, /… 18,121 more characters/);
   ends.at(-1)!("done");
   assert.deepEqual(errors, []);
 });

@@ -9,7 +9,7 @@ import { Question, Worker } from "toold";
 import { ResumeToolRequestSchema } from "toold/v1/call_service_pb";
 import { ContentType } from "toold/v1/content_pb";
 import { ResultStatus } from "toold/v1/result_pb";
-import type { Decision } from "toold/v1/suspension_pb";
+import { type Decision, DecisionAction } from "toold/v1/suspension_pb";
 import { accessible, narrow, picture, signIn } from "./console.ts";
 import { day } from "./day.ts";
 import { tokens } from "../daemon.ts";
@@ -194,6 +194,26 @@ test("arguments are edited in a form and judged before the answer", async () => 
   await checked("decided");
 });
 
+test("votes that change while the form is open: a voided vote is neither repeated unseen nor the last that a person has", async () => {
+  const { call } = await daemon.app.calls.callTool({ spec: { tool: "pay", callId: "voided-votes-0001", arguments: '{"invoice":"V-1","amount":1001,"currency":"EUR"}', lingerNever: true }, wait: { nanos: 1 } });
+  const id = call!.callId, ticket = await open(id), { suspension: s } = await get(id);
+  const vote = async (amount: number) => {
+    const decision = { decisionId: crypto.randomUUID(), action: DecisionAction.RESUME, expectedDigest: s!.digest, arguments: `{"invoice":"V-1","amount":${amount},"currency":"EUR"}` };
+    for await (const _ of daemon.person.calls.resumeTool({ suspensionId: s!.suspensionId, decision })) return;
+  };
+  await press("a", "y");
+  await ticket.getByText("You have voted.").waitFor();
+  await vote(1002); // it voids the vote of the operator
+  await ticket.getByText("person votes for other arguments.").waitFor();
+  await ticket.getByRole("button", { name: "Compare and vote for them" }).click();
+  await vote(1003); // while the operator looks at the first edit
+  await ticket.getByText("This vote no longer counts").waitFor();
+  assert.ok(await ticket.getByRole("button", { name: "Vote for the edit" }).isDisabled());
+  await ticket.getByRole("button", { name: "Compare and vote for them" }).click();
+  await press("a", "y");
+  assert.equal((await ended(id)).effectiveArguments, '{"amount":1003,"currency":"EUR","invoice":"V-1"}');
+});
+
 test("a result is given in the tool's place, where the rule allows it", async () => {
   const pays = async (invoice: string) => {
     const { call } = await daemon.app.calls.callTool({ spec: { tool: "pay", callId: `by-hand-${invoice}-0001`, arguments: JSON.stringify({ invoice, amount: 5, currency: "EUR" }), lingerNever: true }, wait: { nanos: 1 } });
@@ -205,6 +225,10 @@ test("a result is given in the tool's place, where the rule allows it", async ()
   const form = ticket.getByRole("region", { name: "A result in the tool's place" });
   assert.ok(await ticket.getByRole("button", { name: "Give this result" }).isDisabled(), "an empty result can be given");
   await form.getByLabel(/^message/).fill("Paid in cash.");
+  // Data that is not JSON yet is not left out of the answer.
+  await form.getByRole("textbox", { name: "data", exact: true }).fill('{"receipt": ');
+  await ticket.getByText("The data is not JSON yet.").waitFor();
+  assert.ok(await ticket.getByRole("button", { name: "Give this result" }).isDisabled());
   await form.getByRole("textbox", { name: "data", exact: true }).fill('{"receipt": 12345678901234567890}');
   await checked("instead");
   await page.keyboard.press("Escape");
@@ -217,6 +241,8 @@ test("a result is given in the tool's place, where the rule allows it", async ()
   // The given result is an error.
   const failed = await pays("CASH-2");
   const second = await open(failed);
+  await press("r", "Escape"); // leads back to the ticket, not to the list
+  assert.equal(await second.getByRole("region", { name: "A result in the tool's place" }).count(), 0);
   await second.getByRole("button", { name: /^Give the result/ }).click();
   await second.getByRole("radio", { name: /As if it had failed/ }).check();
   await second.getByLabel(/^message/).fill("No cash left.");

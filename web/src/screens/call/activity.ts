@@ -1,6 +1,6 @@
 /** Activities of a call: what a tool shows of its work, as snapshots and changes of them (RFC 6902). */
 import type { CallEvent } from "../../../gen/toold/v1/event_pb.ts";
-import { isObject, type Json, parse, print, same } from "../ticket/json.ts";
+import { isObject, type Json, Num, parse, print, same } from "../ticket/json.ts";
 
 export interface Activity {
   id: string;
@@ -17,8 +17,11 @@ interface State extends Activity {
   content?: Json;
 }
 
-/** Operations of one change, parts of a path, and characters of a content that the page takes. Changes that copy could make a content of any size. */
-const mostOperations = 1000, mostDepth = 64, mostContent = 256 << 10;
+/**
+ * Limits of a change: operations, parts of a path, and members that its operations copy, about 50 ms of work. And of an indented content: characters.
+ * A copy can double the content, and indentation multiplies the size of nested content.
+ */
+const mostOperations = 1000, mostDepth = 64, mostCopied = 250_000, mostContent = 1 << 20;
 /** Activities that the page keeps; of more, the newest. */
 const most = 20;
 
@@ -59,7 +62,7 @@ function begin(id: string, type: string, text: string): State {
   const state = { id, type, text, changes: 0, missing: "" };
   try {
     const content = parse(text);
-    return { ...state, content, text: print(content, 2) };
+    return { ...state, content, text: room(content, mostContent) < 0 ? text : print(content, 2) };
   } catch {
     return state;
   }
@@ -78,20 +81,22 @@ function change(a: State, patch: string): State {
   }
 }
 
-/** Returns how many of `left` characters a value leaves, about; it stops below zero. */
-function room(v: Json, left: number): number {
+/** Returns how many of `left` characters remain, about, after an indented value at a depth. It stops below zero. */
+function room(v: Json, left: number, depth = 0): number {
+  if (v instanceof Num) return left - v.text.length;
   if (v === null || typeof v !== "object") return left - String(v).length - 2;
   for (const [name, x] of Object.entries(v)) {
-    left = room(x as Json, left - (Array.isArray(v) ? 2 : name.length + 4));
+    left = room(x, left - 2 * depth - 4 - (Array.isArray(v) ? 0 : name.length + 4), depth + 1);
     if (left < 0) break;
   }
-  return left - 2;
+  return left - 2 * depth - 3;
 }
 
 /** Returns the value after all operations of a JSON Patch. It throws an error that says what cannot be done. The given value stays as it is. */
 export function apply(v: Json, patch: Json): Json {
   if (!Array.isArray(patch)) throw new Error("the change is not a list of operations");
   if (patch.length > mostOperations) throw new Error(`the change has more than ${mostOperations.toLocaleString("en")} operations`);
+  const work = { left: mostCopied };
   for (const o of patch) {
     if (!isObject(o)) throw new Error("an operation is not an object");
     const path = pointer(o.path), from = o.op === "move" || o.op === "copy" ? pointer(o.from) : [];
@@ -100,14 +105,14 @@ export function apply(v: Json, patch: Json): Json {
       case "add":
       case "replace":
       case "remove":
-        v = edit(v, path, o.op, o.value);
+        v = edit(work, v, path, o.op, o.value);
         break;
       case "copy":
-        v = edit(v, path, "add", at(v, from));
+        v = edit(work, v, path, "add", at(v, from));
         break;
       case "move":
         if (from.length < path.length && from.every((x, i) => x === path[i])) throw new Error("a value cannot be moved into itself");
-        v = edit(edit(v, from, "remove"), path, "add", at(v, from));
+        v = edit(work, edit(work, v, from, "remove"), path, "add", at(v, from));
         break;
       case "test":
         if (!same(at(v, path), o.value)) throw new Error(`the value at ${JSON.stringify(o.path)} is another one than its test says`);
@@ -140,18 +145,21 @@ function at(v: Json, path: string[]): Json {
 
 const index = (name: string) => (/^(0|[1-9][0-9]{0,8})$/.test(name) ? Number(name) : NaN);
 
-function edit(v: Json, [name, ...rest]: string[], op: "add" | "replace" | "remove", value?: Json): Json {
+/** Returns a copy of a value with one operation. It takes the number of copied members from `work`. */
+function edit(work: { left: number }, v: Json, [name, ...rest]: string[], op: "add" | "replace" | "remove", value?: Json): Json {
   if (name === undefined) return op === "remove" ? null : value!;
   const adds = op === "add" && rest.length === 0;
+  if (v !== null && typeof v === "object") work.left -= Array.isArray(v) ? v.length : Object.keys(v).length;
+  if (work.left < 0) throw new Error("the change is too much work for this page");
   if (Array.isArray(v)) {
     const i = adds && name === "-" ? v.length : index(name);
     if (!(i < v.length || (adds && i === v.length))) throw nothing(name);
-    if (rest.length > 0) return v.with(i, edit(v[i]!, rest, op, value));
+    if (rest.length > 0) return v.with(i, edit(work, v[i]!, rest, op, value));
     return op === "add" ? v.toSpliced(i, 0, value!) : op === "remove" ? v.toSpliced(i, 1) : v.with(i, value!);
   }
   if (!isObject(v) || (!adds && !Object.hasOwn(v, name))) throw nothing(name);
   const members = new Map(Object.entries(v));
   if (op === "remove" && rest.length === 0) members.delete(name);
-  else members.set(name, rest.length > 0 ? edit(v[name]!, rest, op, value) : value!);
+  else members.set(name, rest.length > 0 ? edit(work, v[name]!, rest, op, value) : value!);
   return Object.fromEntries(members); // a member named __proto__ is a member
 }

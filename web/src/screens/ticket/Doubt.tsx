@@ -17,6 +17,8 @@ import { shapeOf } from "./schema.ts";
 export interface DoubtAnswer {
   outcome: "happened" | "run_again" | "give_up" | "";
   data?: Json;
+  /** True while the entered data is not JSON. `data` is then undefined. */
+  wrong?: boolean;
   message: string;
 }
 
@@ -96,14 +98,14 @@ export function DoubtForm({ answer, set, schema, errors }: { answer: DoubtAnswer
       {answers.map((a, i) => (
         <div key={a.outcome} className="stack tight">
           <label className="opt">
-            <input type="radio" name="outcome" checked={answer.outcome === a.outcome} onChange={() => set({ ...answer, outcome: a.outcome })} />
+            <input type="radio" name="outcome" checked={answer.outcome === a.outcome} onChange={() => set({ ...answer, outcome: a.outcome, wrong: false })} />
             <span className="b">{a.title}</span>
             <kbd>{i + 1}</kbd>
             <span className="d">{a.about}</span>
           </label>
           {a.outcome === "happened" && answer.outcome === "happened" && (
             <div className="cols2 below">
-              <div className="field"><span className="lab">data <span className="t3">{form ? "by the result schema" : "JSON, may be left out"}</span></span>{form ? <Form schema={schema!} value={answer.data} set={(data) => set({ ...answer, data })} errors={errors} /> : <RawJson label="data" value={answer.data} set={(data) => set({ ...answer, data })} />}</div>
+              <div className="field"><span className="lab">data <span className="t3">{form ? "by the result schema" : "JSON, may be left out"}</span></span>{form ? <Form schema={schema!} value={answer.data} set={(data) => set({ ...answer, data })} errors={errors} /> : <RawJson label="data" value={answer.data} set={(data, wrong) => set({ ...answer, data, wrong })} />}</div>
               <div className="field"><label htmlFor="doubt-message">message <span className="t3">the model reads it</span></label><textarea id="doubt-message" className="inp" rows={2} maxLength={4000} value={answer.message} onChange={(e) => set({ ...answer, message: e.target.value })} /></div>
             </div>
           )}

@@ -170,13 +170,13 @@ function List({ of, ...p }: OneProps & { of: Json }) {
 }
 
 /** A field for JSON text. Invalid text stays in the editor and is reported; the value is then left out. */
-export function RawJson({ label, value, set }: { label: string; value: Json | undefined; set: (v: Json | undefined) => void }) {
+export function RawJson({ label, value, set }: { label: string; value: Json | undefined; set: (v: Json | undefined, wrong: boolean) => void }) {
   const [text, setText] = useState(() => (value === undefined ? "" : print(value, 2)));
-  const wrong = text.trim() !== "" && tryParse(text) === undefined;
+  const isWrong = (t: string) => t.trim() !== "" && tryParse(t) === undefined, wrong = isWrong(text);
   return (
     <>
       <Suspense fallback={<Skeleton rows={2} />}>
-        <Editor label={label} text={text} set={(t) => (setText(t), set(tryParse(t)))} />
+        <Editor label={label} text={text} set={(t) => (setText(t), set(tryParse(t), isWrong(t)))} />
       </Suspense>
       {wrong && <span className="err" role="alert">This is not JSON yet.</span>}
     </>

@@ -1,10 +1,13 @@
 /** A result that a person gives in the tool's place. */
+import { useKeys } from "../../keys.ts";
 import { shapeOf } from "./schema.ts";
 import { Form, RawJson } from "./Form.tsx";
 import type { Json } from "./json.ts";
 
 export interface InsteadAnswer {
   data?: Json;
+  /** True while the entered data is not JSON. `data` is then undefined. */
+  wrong?: boolean;
   message: string;
   error: boolean;
 }
@@ -20,9 +23,10 @@ interface Props {
 
 export function Instead({ answer, set, schema, errors, close }: Props) {
   const form = schema !== undefined && shapeOf(schema).kind === "object";
+  useKeys({ escape: close });
   const choice = (error: boolean, title: string, about: string) => (
     <label className="opt">
-      <input type="radio" name="instead" checked={answer.error === error} onChange={() => set({ ...answer, error })} />
+      <input type="radio" name="instead" checked={answer.error === error} onChange={() => set({ ...answer, error, wrong: false })} />
       <span className="b">{title}</span>
       <span />
       <span className="d">{about}</span>
@@ -42,7 +46,7 @@ export function Instead({ answer, set, schema, errors, close }: Props) {
       </fieldset>
       <div className="cols2">
         {!answer.error && (
-          <div className="field"><span className="lab">data <span className="t3">{form ? "by the result schema" : schema === undefined ? "JSON, may be left out" : "JSON"}</span></span>{form ? <Form schema={schema} value={answer.data} set={(data) => set({ ...answer, data })} errors={errors} /> : <RawJson label="data" value={answer.data} set={(data) => set({ ...answer, data })} />}</div>
+          <div className="field"><span className="lab">data <span className="t3">{form ? "by the result schema" : schema === undefined ? "JSON, may be left out" : "JSON"}</span></span>{form ? <Form schema={schema} value={answer.data} set={(data) => set({ ...answer, data })} errors={errors} /> : <RawJson label="data" value={answer.data} set={(data, wrong) => set({ ...answer, data, wrong })} />}</div>
         )}
         <div className="field"><label htmlFor="instead-message">message <span className="t3">{answer.error ? "required; the model reads it" : "the model reads it instead of the data"}</span></label><textarea id="instead-message" className="inp" rows={2} maxLength={4000} value={answer.message} onChange={(e) => set({ ...answer, message: e.target.value })} /></div>
       </div>

@@ -77,6 +77,10 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
     ? "The question changed. Look at what is different first."
     : edited && (edited.value === undefined || (parameters !== undefined && check(parameters, edited.value, true).size > 0))
       ? "The edited arguments are not right yet."
+      : change?.kind === "vote" && !s.votes.some((v) => v.decisionId === change.vote.decisionId)
+        ? "This vote no longer counts: it was changed, or another edit voided it. Look at the votes again."
+      : (instead && !instead.error && instead.wrong) || (about.outcome === "happened" && about.wrong)
+        ? "The data is not JSON yet."
       : instead && (instead.error ? !instead.message : !instead.message && instead.data === undefined)
         ? "The result is not complete yet."
       : doubt && !about.outcome
@@ -85,6 +89,8 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
           ? "The answer is not complete yet."
           : undefined;
 
+  const votes = s.votes.map((v) => v.decisionId).join();
+  useEffect(() => setSent(false), [votes]); // the vote is stored, or an edit of another person voided it
   const id = useDecisionId();
   const send = async (content: Content, kept?: Kept) => {
     setSent(true);

@@ -6,6 +6,7 @@ import { Tier } from "../../../gen/toold/v1/assessment_pb.ts";
 import { RunMode, type Call } from "../../../gen/toold/v1/call_pb.ts";
 import { Role } from "../../../gen/toold/v1/principal_pb.ts";
 import { DecisionAction, ExpiryAction, ResumeMode, type Suspension, type Vote } from "../../../gen/toold/v1/suspension_pb.ts";
+import { useSession } from "../../api/session.tsx";
 import { effectsOf, frontend, isFrontend, Marks } from "../../parts/effects.tsx";
 import { IsolationFacts } from "../../parts/Isolation.tsx";
 import { Icon } from "../../parts/Icon.tsx";
@@ -121,7 +122,7 @@ export function Reach({ call }: { call: Call }) {
 
 /** `use` opens the arguments that another person voted for. */
 export function Votes({ s, use }: { s: Suspension; use?: (vote: Vote) => void }) {
-  const needed = s.approvers?.count ?? 1;
+  const needed = s.approvers?.count ?? 1, { me } = useSession();
   if (needed < 2) return null;
   const yes = s.votes.filter((v) => v.action === DecisionAction.RESUME).length;
   return (
@@ -132,7 +133,7 @@ export function Votes({ s, use }: { s: Suspension; use?: (vote: Vote) => void })
           <li key={v.decisionId}>
             <Icon name={v.action === DecisionAction.CANCEL ? "deny" : "ok"} small />
             <b className="who"><Text most={128}>{v.voter?.subject ?? ""}</Text></b>
-            <span className="what">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && <button className="btn sm" onClick={() => use(v)}>Compare and vote for them</button>}</> : "yes, to these arguments"}</span>
+            <span className="what">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && v.voter?.subject !== me.principal?.subject && <button className="btn sm" onClick={() => use(v)}>Compare and vote for them</button>}</> : "yes, to these arguments"}</span>
             <Time at={v.time} className="t3" />
           </li>
         ))}
