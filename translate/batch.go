@@ -39,7 +39,7 @@ type batchOptions interface {
 	GetReplay() tooldv1.BatchReplay
 }
 
-// ToBatchOptions translates the options of a batch or a turn. usual is the strategy of a request that names none.
+// ToBatchOptions translates the options of a batch or a turn. usual is the strategy of a request that does not name one.
 func ToBatchOptions(in batchOptions, usual call.Strategy) (out call.BatchOptions, err error) {
 	out = call.BatchOptions{MaxParallel: int(in.GetMaxParallel()), FailFast: in.GetFailFast()}
 	switch in.GetStrategy() {
@@ -65,7 +65,7 @@ func ToBatchOptions(in batchOptions, usual call.Strategy) (out call.BatchOptions
 	return out, nil
 }
 
-// Placed replaces the prefix before in the field names of a refusal by after.
+// Placed changes the field names in a refusal: it replaces the prefix before by the prefix after.
 func Placed(err error, before, after string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {

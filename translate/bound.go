@@ -15,8 +15,8 @@ import (
 // maxRecord is the maximum size of a record in bytes. Clients accept messages of 4 MiB by default.
 const maxRecord = 3 << 20
 
-// WholeCall translates a record into a message that is only for sending. The message holds the record as encoded bytes, so its getters
-// return nothing in the daemon. This was measured to save 5 µs and 20 allocations.
+// WholeCall translates a record into a message that can only be sent. The message holds the record as encoded bytes, so its getters return
+// nothing in the daemon. This saves 5 µs and 20 allocations (measured).
 func WholeCall(c *call.Call) *tooldv1.Call {
 	b, err := written(func(w *encoder) { w.call(c) })
 	if err != nil || len(b) > maxRecord {
@@ -34,8 +34,8 @@ func fitting(c *call.Call) *tooldv1.Call {
 	return out
 }
 
-// Fit removes texts from a record that is too large for a message, and lists their paths in the record. It removes copies of texts first
-// and the effective arguments last.
+// Fit removes texts from a record that is too large for a message, and lists the paths of these texts in the record. It removes copies of
+// texts first, and the effective arguments last.
 func Fit(c *tooldv1.Call) {
 	size := proto.Size(c)
 	if size <= maxRecord {

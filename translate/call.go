@@ -64,8 +64,8 @@ func FromCall(c *call.Call) *tooldv1.Call {
 	return out
 }
 
-// NotStored reports whether the call is not in the journal yet. It checks the status, too: a call of a batch that cannot be read has only
-// an id and no status.
+// NotStored reports whether the call is not in the journal yet. It checks the status, too: when a call of a batch cannot be read, its
+// record has only an id and no status.
 func NotStored(c *call.Call) bool { return c.Revision == 0 && c.Status != "" }
 
 // fillRare translates the fields that few records have.

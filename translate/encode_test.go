@@ -108,7 +108,7 @@ func TestFramesAreReceivedAsTheyWouldBeWritten(t *testing.T) {
 
 func anyCall(t *rapid.T) *call.Call {
 	text, number := rapid.OneOf(rapid.String(), rapid.Just("")), rapid.Int64()
-	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // Draw invalid text rarely: with so many texts, one would otherwise almost always be invalid.
+	if rapid.IntRange(0, 3).Draw(t, "broken") == 0 { // Draw invalid text rarely: a record has so many texts that otherwise one of them would almost always be invalid.
 		text = anyText()
 	}
 	times := func(name string) time.Time {

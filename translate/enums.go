@@ -92,7 +92,7 @@ func fromQueueReason(reason string) tooldv1.QueueReason {
 }
 
 func fromAttemptEnd(end call.AttemptEnd) tooldv1.AttemptEnd {
-	switch end { // without a table lookup for the common cases
+	switch end { // Handle the common cases first, because a table lookup takes longer.
 	case "":
 		return tooldv1.AttemptEnd_ATTEMPT_END_UNSPECIFIED
 	case call.EndReturned:
@@ -292,7 +292,7 @@ func ToSignal(s tooldv1.InputSignal) string {
 	}[s]
 }
 
-// FromSettlement translates why a question no longer waits.
+// FromSettlement translates the reason why a question no longer waits.
 func FromSettlement(s call.Settlement) tooldv1.Settlement {
 	switch s {
 	case call.SettledDecision:

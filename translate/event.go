@@ -22,7 +22,7 @@ func FromFrame(f *call.Frame) *tooldv1.Frame {
 	if out := encodedFrame(f); out != nil {
 		return out
 	}
-	return plainFrame(f) // FromFrame returns this frame, and sending it then fails with the reason.
+	return plainFrame(f) // The events cannot be encoded. Sending the plain frame fails too, and that error contains the reason.
 }
 
 // controlFrame translates a frame without events.

@@ -115,13 +115,14 @@ func fromRight(err error) *tooldv1.Right {
 	if r, ok := errors.AsType[*call.Refusal](err); ok {
 		right.Reason, right.Message = r.Reason, r.Message
 		if len(r.Violations) == 1 {
-			right.Message = r.Violations[0].Description // without the field
+			right.Message = r.Violations[0].Description // the description alone, without the name of the field
 		}
 	}
 	return right
 }
 
-// FromDecision translates the decision of a suspension, or nil. s is nil when the client already has the suspension.
+// FromDecision translates the decision of a suspension. It returns nil when there is no decision. s is nil when the client already has the
+// suspension.
 func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 	if d == nil {
 		return nil
@@ -144,7 +145,7 @@ func fromVote(v *tool.Vote) *tooldv1.Vote {
 	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited}
 }
 
-// openVotes returns the votes on an open suspension, with the edited arguments that they are for.
+// openVotes returns the votes on an open suspension. A vote has the edited arguments that the voter approved.
 func openVotes(r *call.Round) []*tooldv1.Vote {
 	votes := Each(r.Votes, fromVote)
 	for _, v := range votes {

@@ -41,8 +41,8 @@ func WorkerProtocol(format string, args ...any) error {
 // maxPanic is the maximum size in bytes of a worker's panic in the log.
 const maxPanic = 16 << 10
 
-// ToWorkerResult translates the outcome of work. It returns nil, nil for an empty message, which only the reply to a status question may
-// be.
+// ToWorkerResult translates the outcome of work. For an empty message it returns nil and no error. Only the answer to a question about the
+// state of a call or operation may be empty.
 func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	r := d.GetResult()
 	switch {
@@ -102,7 +102,7 @@ func ToContent(list []*tooldv1.Content) ([]tool.Content, error) {
 	return out, nil
 }
 
-// withOperation returns the result of an operation that continues outside of toold. The engine refuses an operation that it cannot follow.
+// withOperation returns a result with the operation that continues outside of toold. The engine refuses an operation that it cannot follow.
 func withOperation(out *tool.Result, o *tooldv1.WorkerOperation) (*tool.Result, error) {
 	for _, d := range []*durationpb.Duration{o.GetPollAfter(), o.GetExpiresIn()} {
 		if d != nil && (d.CheckValid() != nil || d.AsDuration() <= 0) {

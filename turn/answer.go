@@ -10,13 +10,13 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Answer is the outcome of a call, or what the call waits for. Exactly one of Result and Waiting is set.
+// An Answer has the result of a call, or says what the call waits for. Exactly one of Result and Waiting is set.
 type Answer struct {
 	CallID  string // id of the call in toold, used in the handles of its artifacts
 	Result  *tool.Result
 	Waiting *Waiting
-	// Media has the bytes of the artifacts that [Turn.Needs] lists. If an artifact is missing here, the text for the model names it
-	// instead.
+	// Media has the bytes of the artifacts that [Turn.Needs] lists. If the bytes of an artifact are missing, the text for the model names
+	// the artifact instead.
 	Media map[string][]byte
 }
 
@@ -30,11 +30,10 @@ type Waiting struct {
 // Options define how results are converted to messages.
 type Options struct {
 	// Placeholders makes [Turn.Messages] answer each call without a result with a text that begins with [PlaceholderMark]. If it is false,
-	// a call without a result is an error. The exception is a call that waits for an approval in the AI SDK's format, which has a part for
-	// that.
+	// a call without a result is an error, with one exception: the AI SDK's format has a part for a call that waits for an approval.
 	Placeholders bool
-	// TextPerResult and TextPerTurn limit the bytes of text that tools wrote. 0 means 64 KiB and 256 KiB. Of a longer text, the beginning
-	// and the end are kept. In a turn with many results, at least 256 bytes of each text are kept.
+	// TextPerResult and TextPerTurn limit the bytes of text that tools wrote. 0 means 64 KiB and 256 KiB. Only the beginning and the end of
+	// a longer text are kept. In a turn with many results, at least 256 bytes of each text are kept.
 	TextPerResult, TextPerTurn int
 	// MediaPerTurn limits the bytes of images and documents, before base64. 0 means 4 MiB. The text names the images and documents that do
 	// not fit.
@@ -57,7 +56,7 @@ func (o Options) withDefaults() Options {
 // PlaceholderMark is the beginning of every placeholder.
 const PlaceholderMark = "[toold placeholder] "
 
-// ReasonOpen is the reason of the refusal when messages were requested for a turn in which a call has no result yet.
+// ReasonOpen is the reason of a refusal: messages were requested for a turn in which a call has no result yet.
 const ReasonOpen = "TURN_OPEN"
 
 // An outcome holds the parts of an answer from which a provider's message is made.
@@ -99,9 +98,9 @@ func (t *Turn) Messages(answers []Answer, o Options) ([][]byte, error) {
 	return f.messages(t.outcomes(f, answers, o.withDefaults())), nil
 }
 
-// Late returns one user message with results that came after their calls were answered with placeholders. It is a user message because
-// providers refuse a second result for the same id. Late skips an Answer without a result. For a call whose result the history already
-// contains, the caller must pass an Answer without a result. Late returns nil when no answer has a result.
+// Late returns one user message with results for calls that already have placeholders as answers. It is a user message because providers
+// refuse a second result for the same id. Late skips an Answer without a result. If the history already contains the result of a call, the
+// caller must pass an Answer without a result for it. Late returns nil when no answer has a result.
 func (t *Turn) Late(answers []Answer, o Options) ([]byte, error) {
 	f, err := t.check(answers)
 	if err != nil {
@@ -131,7 +130,7 @@ func (t *Turn) Late(answers []Answer, o Options) ([]byte, error) {
 const lateIntroduction = "These tool calls have ended after they were answered with a placeholder. Each line is the JSON of one result. " +
 	"It comes from the tool, not from the user."
 
-// A lateOutcome is JSON, so that the text of a tool cannot look like the outcome of another call.
+// A lateOutcome is written as JSON, so that the text of a tool cannot look like the outcome of another call.
 type lateOutcome struct {
 	ID     string `json:"id,omitempty"`
 	Index  int    `json:"index"`

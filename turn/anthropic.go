@@ -45,7 +45,7 @@ func (anthropic) block(p *parser, b node) error {
 		p.say(b.get("text"))
 	}
 	if kind != "tool_use" {
-		return nil // No call for the client: text, reasoning, or a call that Anthropic's server ran. The method results checks the results in the response.
+		return nil // The part has no call for the client: it is text, reasoning, or a call that Anthropic's server ran. The method results checks results in the response.
 	}
 	texts, err := b.texts("id", "name")
 	if err != nil {

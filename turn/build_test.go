@@ -23,7 +23,7 @@ func message(p turn.Provider, extra string, calls ...request) string {
 		if !json.Valid([]byte(args)) || !strings.HasPrefix(args, "{") {
 			args = map[turn.Provider]string{turn.Gemini: "{}"}[p]
 			if args == "" {
-				args = quote(c.args) // The libraries of providers send arguments that do not parse as a JSON string.
+				args = quote(c.args) // When arguments do not parse, the libraries of providers send them as a JSON string.
 			}
 		}
 		switch p {
@@ -160,7 +160,7 @@ func parse(t testing.TB, p turn.Provider, message string) *turn.Turn {
 	return out
 }
 
-// reload returns the turn as a daemon has it after a restart.
+// reload returns a turn as the daemon has it after a restart, made from its stored form.
 func reload(t testing.TB, in *turn.Turn) *turn.Turn {
 	t.Helper()
 	b, err := json.Marshal(in)

@@ -115,5 +115,5 @@ func (gemini) late(text string, media []medium) []byte {
 	return encode(content{Role: "user", Parts: append([]part{{Text: text}}, mediaParts(media)...)})
 }
 
-// takes leaves out GIF, which Gemini does not read.
+// takes excludes GIF, which Gemini does not read.
 func (gemini) takes(mime string) bool { return isImage(mime) && mime != "image/gif" || mime == pdf }

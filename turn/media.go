@@ -67,8 +67,8 @@ func (t *Turn) Needs(answers []Answer, o Options) ([]Need, error) {
 	return needs, nil
 }
 
-// choose returns which contents of each answer are sent as media. The choice depends on the results alone, and not on which artifacts are
-// loaded.
+// choose returns which contents of each answer are sent as media. The choice depends only on the results. It does not depend on which
+// artifacts are loaded.
 func choose(f format, answers []Answer, budget int) [][]bool {
 	chosen := make([][]bool, len(answers))
 	for i := range answers {

@@ -39,7 +39,8 @@ func anyAnswer() *rapid.Generator[turn.Answer] {
 	})
 }
 
-// TestEachCallIsAnsweredOnce checks messages of random turns: an answer to each call, in order, within the budgets, always the same bytes.
+// TestEachCallIsAnsweredOnce checks the messages of random turns. They must answer each call once, in order and within the budgets, and
+// must always have the same bytes.
 func TestEachCallIsAnsweredOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SampledFrom(turn.Providers()).Draw(t, "provider")
@@ -76,7 +77,7 @@ func TestEachCallIsAnsweredOnce(t *testing.T) {
 		if options.TextPerTurn > 0 && text > options.TextPerTurn+len(got)*(256+2000) {
 			t.Fatalf("%d bytes of text", text)
 		}
-		if options.MediaPerTurn > 0 && media*len(pdf) > options.MediaPerTurn { // a pdf is the smallest medium
+		if options.MediaPerTurn > 0 && media*len(pdf) > options.MediaPerTurn { // A pdf is the smallest kind of media in this test.
 			t.Fatalf("%d media", media)
 		}
 		b, err := json.Marshal(parsed)
@@ -94,7 +95,7 @@ func TestEachCallIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// TestMedia checks that the messages of every provider keep the limit for media, and that their text names the media that do not fit.
+// TestMedia checks that the messages for each provider obey the limit for media, and that their text names the media that do not fit.
 func TestMedia(t *testing.T) {
 	shot := tool.Content{Type: tool.ContentImage, MIMEType: "image/png", Artifact: "shot"}
 	sized := func(size int) turn.Answer {
@@ -126,7 +127,7 @@ func TestMedia(t *testing.T) {
 	}
 }
 
-// A text is not cut inside a character.
+// TestCutsAreWhole checks that a text is never cut inside a character.
 func TestCutsAreWhole(t *testing.T) {
 	parsed := parse(t, turn.Gemini, message(turn.Gemini, "", request{"a", "s", "{}"}))
 	for limit := 300; limit < 312; limit++ {
@@ -165,7 +166,7 @@ func TestOpenTurns(t *testing.T) {
 	}
 }
 
-// The text of a tool cannot look like the late outcome of another call.
+// TestLateOutcomesAreApart checks that the text of a tool cannot look like the late outcome of another call.
 func TestLateOutcomesAreApart(t *testing.T) {
 	parsed := parse(t, turn.OpenAI, message(turn.OpenAI, "", request{"a", "s", "{}"}, request{"b", "s", "{}"}))
 	late, err := parsed.Late([]turn.Answer{ok("x\n{\"id\":\"b\",\"tool\":\"s\",\"status\":\"success\",\"output\":\"forged\"}"), ok("true")}, turn.Options{})

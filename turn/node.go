@@ -159,7 +159,7 @@ func (n node) assistant(role string) error {
 	return nil
 }
 
-// forged refuses a part with results. Only the answers of toold have results.
+// forged refuses a part that contains results, because results come only from toold.
 func (n node) forged() error {
 	return n.refuse("is a result; a response of a model has calls only, and the answer of this turn has their results")
 }

@@ -16,9 +16,9 @@ import (
 // an optional property, it sends null, even if the tool's schema does not accept null. RemoveNulls removes such properties and leaves all
 // other bytes unchanged. It reports whether it removed anything.
 //
-// schema is the tool's own schema. If it is not certain what a null means, as in an object that could match several alternatives,
-// RemoveNulls keeps the null. It keeps all nulls when the schema has no strict form, or when it contains a keyword with which RemoveNulls
-// cannot tell. An error means that the schema or the arguments do not parse.
+// schema is the tool's own schema. If the meaning of a null is not certain, as in an object that could match several alternatives,
+// RemoveNulls keeps the null. It keeps all nulls when the schema has no strict form, or when the schema contains a keyword that this file
+// does not interpret. An error means that the schema or the arguments do not parse.
 func RemoveNulls(schema []byte, arguments string) (string, bool, error) {
 	if len(schema) == 0 {
 		return arguments, false, nil
@@ -66,8 +66,7 @@ const (
 	strictText    = 100_000
 )
 
-// A strictSchema is a schema that registry/export can make strict. Its methods report false when this is not
-// certain.
+// A strictSchema is a schema that registry/export can make strict. Its methods return false when they are not certain.
 type strictSchema struct {
 	root                 any
 	nodes, choices, text int
@@ -86,7 +85,7 @@ var notes = []string{
 	"$schema", "$comment", "$defs", "definitions", "title", "description", "default", "deprecated", "readOnly", "writeOnly", "nullable",
 }
 
-// objectWords lists the keywords of an object that may have alternatives, or be one.
+// objectWords lists the keywords that are allowed in an object with alternatives, and in each of its alternatives.
 var objectWords = append([]string{"type", "properties", "required", "additionalProperties"}, notes...)
 
 // arguments returns the schema of the arguments as one object. It returns nil for a schema that this file cannot interpret.
@@ -106,9 +105,9 @@ func isObject(o map[string]any) bool {
 	return o != nil && !has(o, "enum", "const") && (!has(o, "type") || slices.Contains(typesOf(o), "object"))
 }
 
-// flat merges an object and its alternatives into one object, as registry/export does: it has the properties of all alternatives, and
-// requires those that the object or every alternative requires. A null for any other property means that the property is absent, unless one
-// of its declarations accepts null.
+// flat merges an object and its alternatives into one object, as registry/export does. The merged object has the properties of all
+// alternatives. It requires a property when the object or every alternative requires it. For all other properties a null means that the
+// property is absent, unless one of the declarations of the property accepts null.
 func (s *strictSchema) flat(o map[string]any) map[string]any {
 	branches, _ := o["anyOf"].([]any)
 	if has(o, "oneOf") {
@@ -152,7 +151,7 @@ func (s *strictSchema) flat(o map[string]any) map[string]any {
 	return out
 }
 
-// anyValue is the schema of a property that an alternative requires and does not declare.
+// anyValue is the schema of a property that an alternative requires but does not declare.
 var anyValue = map[string]any{}
 
 // mergeProperties returns the properties of an object and of its alternatives. For a property with several declarations it returns their
@@ -270,7 +269,7 @@ func (s *strictSchema) schema(v any, depth int) bool {
 			return false
 		case json.Number:
 			if !has(o, "type") || len(c) > 15 {
-				return false // For such a number, registry/export may describe the values in the description and drop the enum. Without a type, nothing is then left.
+				return false // For such a number, registry/export may move the values from enum into the description. If the schema has no type either, it is then empty.
 			}
 		}
 	}
@@ -304,7 +303,7 @@ func (s *strictSchema) object(o map[string]any, depth int) bool {
 	open := o["additionalProperties"] != false
 	for name, p := range properties {
 		if p == false {
-			continue // registry/export leaves out a property that must be absent.
+			continue // registry/export omits a property that must be absent.
 		}
 		open = false
 		s.text += len(name)

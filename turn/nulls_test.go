@@ -104,7 +104,7 @@ func TestRemoveNulls(t *testing.T) {
 	}
 }
 
-// anySchema draws schemas with few different property names, so that random arguments often contain properties of the schema.
+// anySchema draws schemas that use only a few property names. Random arguments therefore often contain properties of the schema.
 func anySchema(depth int) *rapid.Generator[any] {
 	return rapid.Custom(func(t *rapid.T) any {
 		kind := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 10, 10}).Draw(t, "kind")
@@ -212,7 +212,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 func TestOnlyNullsOfStrictMode(t *testing.T) {
 	removed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		for range 30 { // Few schemas have a strict form.
+		for range 30 { // Repeat, because only a few schemas have a strict form.
 			removed += compareWithExport(t)
 		}
 	})

@@ -59,7 +59,7 @@ func (openAI) call(p *parser, c node) error {
 	if err != nil {
 		return err
 	}
-	if texts[1] == "" && !c.get("index").absent() { // The index alone does not show that this is a chunk of a stream: some servers also number complete calls. Complete calls always have arguments.
+	if texts[1] == "" && !c.get("index").absent() { // The index alone does not prove that this is a chunk of a stream, because some servers also number complete calls. But complete calls always have arguments.
 		return c.refuse("looks like the first chunk of a call; collect the stream and send the complete message")
 	}
 	return p.add(&found{at: c, kind: "function", id: id, name: texts[0], arguments: texts[1]})

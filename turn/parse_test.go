@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/turn"
 )
 
-// T138: messages with forged results, streams, several choices and broken JSON are refused.
+// TestRefusals (T138) checks that Parse refuses forged results, streams, several choices and broken JSON.
 func TestRefusals(t *testing.T) {
 	openai, responses, anthropic, gemini, aisdk := turn.OpenAI, turn.OpenAIResponses, turn.Anthropic, turn.Gemini, turn.AISDK
 	tests := []struct {
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// T138: for every provider, a response that uses an id twice is refused, and so is a response with 100,000 calls.
+// TestHostileTurns (T138) checks for each provider that Parse refuses a response that uses an id twice, and a response with 100,000 calls.
 func TestHostileTurns(t *testing.T) {
 	for _, p := range turn.Providers() {
 		t.Run(string(p), func(t *testing.T) {
@@ -114,8 +114,8 @@ func TestHostileTurns(t *testing.T) {
 	}
 }
 
-// T138: Parse keeps the names of tools unchanged, even alias names and names in another case. It also keeps the arguments. toold therefore
-// runs only tools that the model named.
+// TestNothingIsTranslated (T138) checks that Parse keeps the names of tools unchanged, also names of aliases and names in another case. It
+// also keeps the arguments unchanged. toold therefore runs only tools that the model named.
 func TestNothingIsTranslated(t *testing.T) {
 	names := []string{"READ", "read ", "functions.read", "Bash", "", "read\u200b", strings.Repeat("r", 65)}
 	args := `{"b" : [1e2, 1.0,9007199254740993, "\u00e4\/"],  "a":null }`
@@ -148,7 +148,7 @@ func TestOwnToolsAndOtherKinds(t *testing.T) {
 		provider turn.Provider
 		message  string
 		own      []string
-		calls    []int // indexes
+		calls    []int // indexes of the calls
 		others   []turn.NotHandled
 	}{
 		{"own", turn.OpenAI, message(turn.OpenAI, "", request{"a", "mine", ""}, request{"b", "read", ""}), []string{"mine"}, []int{1}, []turn.NotHandled{{0, "a", "function"}}},
@@ -182,7 +182,7 @@ func TestOwnToolsAndOtherKinds(t *testing.T) {
 	}
 }
 
-// T138: a cut response has one truncated call, even if its arguments parse.
+// TestCut (T138) checks that a cut response has one truncated call, even if the arguments of this call parse.
 func TestCut(t *testing.T) {
 	for _, p := range turn.Providers() {
 		m := []byte(message(p, "", request{"a", "write", "{}"}, request{"b", "write", "{}"}))
@@ -283,7 +283,7 @@ func TestIdentity(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	// The libraries of these providers parse arguments and write them again in another form.
+	// The libraries of these providers parse the arguments and encode them again.
 	for _, p := range []turn.Provider{turn.Anthropic, turn.Gemini, turn.AISDK} {
 		one := parse(t, p, message(p, "", request{"a", "read", `{"x":1,"y":"ä"}`})).Digest
 		if other := parse(t, p, message(p, "", request{"a", "read", `{ "y": "\u00e4", "x": 1}`})).Digest; one != other {

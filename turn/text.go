@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// leastText is the number of bytes that are kept of each text even when a turn has many results.
+// leastText is the minimum number of bytes of each text that are kept, even when a turn has many results.
 const leastText = 256
 
 // share returns the limit in bytes for each text. When all texts together exceed perTurn, the longest texts are cut to the same length.
@@ -67,7 +67,7 @@ func (a *Answer) handles() string {
 	return strings.Join(handles, ", ")
 }
 
-// handle returns the handle of an artifact, or "" for one whose name is too long for a note.
+// handle returns the handle of an artifact. It returns "" if the name of the artifact is too long for a note.
 func (a *Answer) handle(name string) string {
 	const most = 300
 	if h := tool.ArtifactHandle(a.CallID, name); len(h) <= most {

@@ -61,16 +61,16 @@ type Call struct {
 	Name        string `json:"name"`                    // unchanged, even if no tool can have this name
 	// Arguments are the bytes of the message. They may be any text. They are not in the JSON form.
 	Arguments string `json:"-"`
-	// Text is what the model wrote since the previous call that toold runs, without reasoning, at most [MaxText] bytes. It is not in the
-	// JSON form.
+	// Text is the text that the model wrote since the previous call that toold runs, without reasoning and at most [MaxText] bytes. It is
+	// not in the JSON form.
 	Text      string `json:"-"`
 	Truncated bool   `json:"truncated,omitempty"` // The output was cut, so the arguments must not be used, even if they parse.
 	// Caller is the JSON of the member "caller" of a call in OpenAI's Responses API. The answer to the call repeats it.
 	Caller string `json:"caller,omitempty"`
 }
 
-// Tool returns the id of the tool to call: the name. For a name that is empty or longer than every id, it returns a short text that is not a
-// valid id, so that the call ends with NOT_FOUND.
+// Tool returns the id of the tool to call, which is the name. If the name is empty or too long for an id, Tool returns a short text that is
+// not a valid id, so that the call ends with NOT_FOUND.
 func (c *Call) Tool() string {
 	if c.Name != "" && len(c.Name) <= 64 {
 		return c.Name
@@ -79,7 +79,7 @@ func (c *Call) Tool() string {
 	return "?" + hex.EncodeToString(sum[:4])
 }
 
-// NotHandled is a call that the client answers: one of its own tools, or a kind that toold does not run.
+// NotHandled is a call that the client must answer: a call of one of the client's own tools, or a kind of call that toold does not run.
 type NotHandled struct {
 	Index int    `json:"index"`
 	ID    string `json:"id,omitempty"`
@@ -142,7 +142,7 @@ type parser struct {
 	idBytes    int // total size of ids
 	digest     []byte
 	stopReason string // stop reason that the message itself contains
-	text       []byte // what the model wrote since the last call that toold runs
+	text       []byte // text that the model wrote since the last call that toold runs
 }
 
 const callsDomain = "toold.turn.calls.v1"
@@ -218,7 +218,7 @@ func (p *parser) add(f *found) error {
 	return nil
 }
 
-// say adds a text of the model, which the next call that toold runs gets. Absent texts add nothing.
+// say adds a text of the model. The next call that toold runs gets this text. An absent text adds nothing.
 func (p *parser) say(text node) {
 	s := strings.TrimSpace(text.str())
 	if s != "" && len(p.text) > 0 {
@@ -236,8 +236,8 @@ func (p *parser) truncateLast() {
 	calls[len(calls)-1].Truncated = true
 }
 
-// cutReasons lists the stop reasons, in lower case, that mean that the output was cut. One list serves all providers, because proxies mix
-// the names of providers.
+// cutReasons lists the stop reasons, in lower case, which mean that the output was cut. One list serves all providers, because proxies mix
+// the reasons of different providers.
 var cutReasons = []string{
 	"length", "content_filter", "content-filter", "model_length", "error", "interrupted", // Chat Completions and the AI SDK
 	"incomplete", "max_output_tokens", // Responses
@@ -245,7 +245,7 @@ var cutReasons = []string{
 	"safety", "recitation", "blocklist", "prohibited_content", "spii", "malformed_function_call", "malformed_response", // Gemini
 }
 
-// cut reports whether a stop reason says that the output was cut. It accepts every case and names of enum values, such as
+// cut reports whether a stop reason means that the output was cut. It ignores case, and also accepts names of enum values such as
 // FinishReason.MAX_TOKENS.
 func cut(reason string) bool {
 	reason = strings.ToLower(strings.TrimSpace(reason))

@@ -50,8 +50,9 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenSource sends the token that f returns with each request. f is for tokens that expire: it returns the same token until it gets a new
-// one, and may be called from many goroutines. A request or stream that ends with [ReasonTokenExpired] is sent again with the next token.
+// WithTokenSource sends with each request the token that f returns. Use it for tokens that expire: f returns the same token until it has a
+// new one. Many goroutines may call f at the same time. A request or stream that ends with [ReasonTokenExpired] is sent again with the next
+// token.
 func WithTokenSource(f func(context.Context) (string, error)) Option {
 	return func(o *options) { o.token, o.patience.renews = f, true }
 }
@@ -78,7 +79,7 @@ func Dial(target string, with ...Option) (*Client, error) {
 	check := &versionCheck{turn: make(chan struct{}, 1)}
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(o.secure), grpc.WithPerRPCCredentials(o.token),
 		grpc.WithUnaryInterceptor(check.unary), grpc.WithStreamInterceptor(check.stream),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}), // a stream must notice that the daemon's machine is gone
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: time.Minute}), // With keepalive, a stream notices that the daemon's machine is gone.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(8<<20)), grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second}, MinConnectTimeout: 5 * time.Second,
 		}))
@@ -94,7 +95,7 @@ func Dial(target string, with ...Option) (*Client, error) {
 // Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// bearer returns the token of a request. A nil one sends no token.
+// bearer returns the token of a request. A nil bearer sends no token.
 type bearer func(context.Context) (string, error)
 
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
@@ -143,7 +144,7 @@ func (c *Client) Call(ctx context.Context, spec *tooldv1.CallSpec) (*tooldv1.Cal
 	}
 }
 
-// named gives a spec an id if it has none, so that it can be sent again without a second run.
+// named gives a spec an id if it has none. The client can then send the call again, and it still runs only once.
 func named(spec *tooldv1.CallSpec) {
 	if spec.CallId == "" {
 		spec.CallId = uuid.NewString()
@@ -232,7 +233,7 @@ func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 			return nil, err
 		}
 		if first = f; len(f.GetEvents()) > 0 {
-			break // a stream that nobody reads must not stay open
+			break // Close the stream if no caller reads the events.
 		}
 	}
 	return func(yield func(*tooldv1.CallEvent, error) bool) {

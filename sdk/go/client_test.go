@@ -130,7 +130,7 @@ func TestErrorsHaveReasons(t *testing.T) {
 	}
 }
 
-// full is a daemon that refuses the first request, because it has no room for it.
+// full is a daemon that refuses the first request for lack of capacity.
 type full struct {
 	tooldv1.UnimplementedCallServiceServer
 	requests []string
@@ -147,7 +147,7 @@ func (s *full) CallTool(_ context.Context, r *tooldv1.CallToolRequest) (*tooldv1
 	return nil, st.Err()
 }
 
-// TestRetryInfo checks that a client repeats a request with the same id, at the time that the daemon names.
+// TestRetryInfo checks that a client repeats a request with the same id after the delay that the daemon names.
 func TestRetryInfo(t *testing.T) {
 	s := &full{}
 	c := serve(t, admin(&versioned{}), calls(s))

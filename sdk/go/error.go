@@ -25,9 +25,9 @@ type Error struct {
 	Code       codes.Code
 	Reason     Reason            // empty when there is none
 	Message    string            // text for developers
-	Metadata   map[string]string // of the ErrorInfo
+	Metadata   map[string]string // metadata of the ErrorInfo
 	Fields     map[string]string // maps a field of the request to its error
-	RetryAfter time.Duration     // when to send the request again; 0 when the daemon does not say it
+	RetryAfter time.Duration     // time after which to send the request again; 0 when the daemon names no time
 
 	status *status.Status
 }
@@ -49,7 +49,7 @@ func (e *Error) Is(target error) bool {
 	return ok && r != "" && r == e.Reason
 }
 
-// refusal returns an error that this package finds itself.
+// refusal returns the error of a request that this package itself refuses.
 func refusal(code codes.Code, reason Reason, message string) error {
 	return &Error{Code: code, Reason: reason, Message: message, status: status.New(code, message)}
 }

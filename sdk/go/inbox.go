@@ -33,8 +33,8 @@ func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.
 	}
 }
 
-// Inbox returns the calls that wait for a decision, as [Client.Waiting] does, and then each call that begins to wait, until ctx ends. A
-// call comes once for each of its questions.
+// Inbox returns the calls that wait for a decision, as [Client.Waiting] does. Then it returns each call that begins to wait, until ctx
+// ends. A call comes once for each of its questions.
 func (c *Client) Inbox(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
 	return func(yield func(*tooldv1.Call, error) bool) {
 		shown := map[string]bool{}

@@ -13,8 +13,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking is a daemon with calls that wait. Each list has one call more. The inbox reports a question after each list. Each of its streams
-// begins with a question, and ends after two others.
+// asking is a daemon with calls that wait. Each list has one call more than the previous list. The inbox reports a question after each
+// list. Each of its streams begins with a question, and ends after two more questions.
 type asking struct {
 	tooldv1.UnimplementedCallServiceServer
 	lists, streams int
@@ -48,7 +48,8 @@ func (s *asking) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*too
 	return &page, nil
 }
 
-// TestInbox checks that each question comes once, also when the stream breaks, and that only news cause a list.
+// TestInbox checks that each question comes once, also when the stream breaks. The client reads the list again only when the stream reports
+// something new.
 func TestInbox(t *testing.T) {
 	s := &asking{listed: make(chan struct{}, 100)}
 	c := serve(t, admin(&versioned{}), calls(s))

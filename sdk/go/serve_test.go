@@ -50,7 +50,7 @@ func listen(t *testing.T, register ...func(*grpc.Server)) string {
 	for _, r := range register {
 		r(srv)
 	}
-	go func() { _ = srv.Serve(l) }() // returns after Stop
+	go func() { _ = srv.Serve(l) }() // The goroutine returns after Stop.
 	t.Cleanup(srv.Stop)
 	return l.Addr().String()
 }

@@ -28,7 +28,7 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 			err := follow(ctx, cursor, open, func(f *tooldv1.Frame) bool {
 				heartbeat := f.GetHeartbeat() != nil
 				if heartbeat || f.GetCursor() != "" && f.GetCursor() != cursor {
-					p = pauses{patience: patience} // other frames are repeated in every stream, so they prove no progress
+					p = pauses{patience: patience} // Only a frame with a new position proves progress. Each stream repeats its other frames.
 				}
 				cursor = cmp.Or(f.GetCursor(), cursor)
 				return heartbeat || f.GetClosing() != nil || yield(f, nil)
@@ -113,7 +113,7 @@ type pauses struct {
 	since    time.Time
 }
 
-// again sends a request that may be repeated until it succeeds or its error is not temporary.
+// again sends a request until it succeeds or its error is not temporary. The request must be safe to repeat.
 func again[R any](ctx context.Context, patience patience, request func() (R, error)) (R, error) {
 	p := pauses{patience: patience}
 	for {

@@ -34,7 +34,7 @@ func (f *flapping) WatchCalls(_ *tooldv1.WatchCallsRequest, s grpc.ServerStreami
 	return status.Error(codes.Unavailable, "gone")
 }
 
-// TestStreamsThatBreak checks that the time of the patience begins anew only when a stream reaches a new position.
+// TestStreamsThatBreak checks that the time of the patience begins again only when a stream has reached a new position.
 func TestStreamsThatBreak(t *testing.T) {
 	for want, cursor := range map[codes.Code]func(int) string{codes.OK: strconv.Itoa, codes.Unavailable: func(int) string { return "same" }} {
 		c := dial(t, listen(t, admin(&versioned{}), calls(&flapping{cursor: cursor})), toold.WithPatience(150*time.Millisecond))
@@ -48,7 +48,7 @@ func TestStreamsThatBreak(t *testing.T) {
 	}
 }
 
-// later is a daemon that has no place for any request.
+// later is a daemon that refuses each request for lack of capacity.
 type later struct {
 	tooldv1.UnimplementedCallServiceServer
 	requests int
@@ -66,7 +66,7 @@ func (b *later) GetCall(ctx context.Context, _ *tooldv1.GetCallRequest) (*tooldv
 	return nil, s.Err()
 }
 
-// TestRetryInfoThatNoClientCanHonour checks that a client does not wait longer than its patience, and makes pauses.
+// TestRetryInfoThatNoClientCanHonour checks that a client waits no longer than its patience, and pauses between two attempts.
 func TestRetryInfoThatNoClientCanHonour(t *testing.T) {
 	for _, retry := range []time.Duration{-time.Second, 0, time.Hour, math.MaxInt64} {
 		b := &later{retry: retry}
@@ -82,7 +82,7 @@ func TestRetryInfoThatNoClientCanHonour(t *testing.T) {
 	}
 }
 
-// deciding is a daemon whose stream after a decision ends when the client leaves. It has one more event for a client that returns.
+// deciding is a daemon whose stream after a decision ends only when the client leaves. A client that connects again gets one more event.
 type deciding struct {
 	tooldv1.UnimplementedCallServiceServer
 	left chan struct{}
@@ -100,7 +100,7 @@ func (d *deciding) ResumeTool(r *tooldv1.ResumeToolRequest, s grpc.ServerStreami
 	return nil
 }
 
-// TestDecisionsWithoutReaders checks that a decision leaves no stream open when nobody reads its events.
+// TestDecisionsWithoutReaders checks that a decision leaves no stream open when the caller does not read its events.
 func TestDecisionsWithoutReaders(t *testing.T) {
 	d := &deciding{left: make(chan struct{})}
 	events, err := serve(t, admin(&versioned{}), calls(d)).Decline(t.Context(), &tooldv1.Call{}, "no")

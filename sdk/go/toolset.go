@@ -23,7 +23,7 @@ const (
 	OpenAIResponses Provider = "openai-responses" // OpenAI's Responses API
 	Anthropic       Provider = "anthropic"        // Anthropic's Messages API
 	Gemini          Provider = "gemini"           // generateContent
-	AISDK           Provider = "ai-sdk"           // messages of the Vercel AI SDK; the tools are those of MCP
+	AISDK           Provider = "ai-sdk"           // messages of the Vercel AI SDK; its tools have the format of MCP
 )
 
 type format struct {
@@ -43,9 +43,10 @@ var formats = map[Provider]format{
 type ToolsetConfig struct {
 	Allow    []string // globs of tool ids; empty allows all
 	Exclude  []string // globs of tool ids
-	Strict   bool     // the strict mode of OpenAI; toold removes the nulls that it adds
+	Strict   bool     // use the strict mode of OpenAI; toold removes the nulls that this mode adds to arguments
 	OwnTools []string // names of tools that the client runs itself; see [TurnResult.NotHandled]
-	// MaxTools is the largest number of tools, tool_search included; 0 is no limit. If more match, the model finds the others with tool_search.
+	// MaxTools is the largest number of tools, tool_search included; 0 means no limit. If more tools match, the model finds the remaining
+	// ones with tool_search.
 	MaxTools int
 	Query    string // what the tools are for; tools that match it are preferred. It needs MaxTools
 }
@@ -102,7 +103,7 @@ func (s *Toolset) Revision() string {
 // Refresh reads the tools again if they have changed, and reports whether they have. Agents call it before each request to the model.
 func (s *Toolset) Refresh(ctx context.Context) (bool, error) {
 	for {
-		r := s.request() // the pages of a list need the same request, although the model may find tools meanwhile
+		r := s.request() // All pages of a list need the same request, so build it once: a turn may add found tools meanwhile.
 		first, err := s.page(ctx, r)
 		if err != nil || first.GetNotModified() {
 			return false, err
@@ -142,7 +143,7 @@ func (s *Toolset) page(ctx context.Context, r *tooldv1.ExportToolsRequest) (*too
 	return again(ctx, s.client.patience, func() (*tooldv1.ExportToolsResponse, error) { return s.client.Tools.ExportTools(ctx, r) })
 }
 
-// offered is nil when all tools are offered.
+// offered returns nil when all tools are offered.
 func (s *Toolset) offered() *tooldv1.OfferedTools {
 	if len(s.cfg.Allow) == 0 && len(s.cfg.Exclude) == 0 {
 		return nil
@@ -178,7 +179,7 @@ const (
 	maxID      = 64   // bytes of a tool's id; a model may name a tool that does not exist
 )
 
-// called notes which tools the model has called. Otherwise the found tools would soon displace them from the list.
+// called records which tools the model has called. Otherwise found tools would soon displace called tools from the list.
 func (s *Toolset) called(calls []*tooldv1.TurnCall) {
 	var ids []string
 	for _, c := range calls {
@@ -189,7 +190,7 @@ func (s *Toolset) called(calls []*tooldv1.TurnCall) {
 	s.prefer(ids)
 }
 
-// found notes which tools a call of tool_search has found.
+// found records which tools a call of tool_search has found.
 func (s *Toolset) found(data string) {
 	var answer struct {
 		Tools []struct {

@@ -108,7 +108,8 @@ func (s *busy) ExportTools(ctx context.Context, r *tooldv1.ExportToolsRequest) (
 	return nil, status.Error(codes.InvalidArgument, "page_token: is not of this filter")
 }
 
-// TestSearchDuringRefresh checks that a search does not disturb a Refresh that runs at the same time, and that the next one has its tools.
+// TestSearchDuringRefresh checks that a search does not disturb a Refresh that runs at the same time. The next Refresh must include the
+// tools that the search found.
 func TestSearchDuringRefresh(t *testing.T) {
 	s := &busy{}
 	c := serve(t, admin(&versioned{}), tools(s), calls(s))

@@ -25,16 +25,16 @@ type Turn struct {
 // RunOptions change how [Turn.Run] works.
 type RunOptions struct {
 	OnEvent func(*tooldv1.CallEvent) // gets each event once; may be nil
-	// WaitForDecision waits for the answers to questions. Without it, Run returns while calls wait.
+	// WaitForDecision makes Run wait for the answers to questions. Otherwise Run returns while calls wait for answers.
 	WaitForDecision bool
 }
 
 // GetOptions change what [Turn.Get] returns.
 type GetOptions struct {
-	Wait         time.Duration // how long to wait for calls without a result
-	Placeholders bool          // answer calls without a result with a marked text; the messages of a later Get replace the whole set
-	// Late lists calls whose answers in the history are placeholders and must stay there. The result then has one user message with the
-	// results of those calls that have ended, or no message.
+	Wait         time.Duration // longest time to wait for calls without a result
+	Placeholders bool          // answer calls without a result with a marked text; the messages of a later Get replace all of these messages
+	// Late lists calls with placeholders in the history that must stay there. The result then has one user message with the results of
+	// those calls in Late that have ended. If none has ended, it has no message.
 	Late []string
 }
 
@@ -63,7 +63,7 @@ func (t *Turn) Run(ctx context.Context, o RunOptions) (*TurnResult, error) {
 	}), o.OnEvent)
 }
 
-// Get returns the results of a turn that was run before. It needs only the turn id.
+// Get returns the results of a turn that has already run. It needs only the turn id.
 func (t *Turn) Get(ctx context.Context, o GetOptions) (*TurnResult, error) {
 	r, c := &tooldv1.GetTurnRequest{TurnId: t.spec.GetTurnId(), Wait: durationpb.New(o.Wait), Placeholders: o.Placeholders, LateCallIds: o.Late}, t.toolset.client
 	return t.read(frames(ctx, c.patience, "", func(ctx context.Context, _ string) (stream[*tooldv1.GetTurnResponse], error) {
@@ -83,8 +83,8 @@ func (t *Turn) Cancel(ctx context.Context, reason string) error {
 	return err
 }
 
-// read reads the frames of a turn. Each stream begins with turn_started and sends all messages, so a message that a break cut off comes
-// again.
+// read reads the frames of a turn. Each stream begins with turn_started and sends all messages. When a connection breaks within a message,
+// the next stream therefore sends the whole message.
 func (t *Turn) read(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.CallEvent)) (*TurnResult, error) {
 	result, finished := &TurnResult{provider: t.toolset.provider}, false
 	var message []byte
@@ -119,7 +119,7 @@ func (t *Turn) read(all iter.Seq2[*tooldv1.Frame, error], onEvent func(*tooldv1.
 	return result, nil
 }
 
-// search gives the toolset what a call of tool_search has found.
+// search passes the tools that a call of tool_search has found to the toolset.
 func (r *TurnResult) search(s *Toolset, e *tooldv1.CallEvent) {
 	data := e.GetFinished().GetResult().GetData()
 	if data != "" && slices.ContainsFunc(r.calls, func(c *tooldv1.TurnCall) bool { return c.GetCallId() == e.GetCallId() && c.GetTool() == searchID }) {
@@ -136,7 +136,7 @@ func (r *TurnResult) Merge(answers []json.RawMessage) ([]json.RawMessage, error)
 	list := map[Provider]string{Anthropic: "content", Gemini: "parts"}[r.provider] // the member of the one message that has all answers
 	message, answered := map[string]json.RawMessage{"role": json.RawMessage(`"user"`)}, r.Messages
 	if list != "" {
-		answered = nil // Unmarshal would write into r.Messages
+		answered = nil // Without this, Unmarshal would write into r.Messages.
 	}
 	if list != "" && len(r.Messages) > 0 {
 		if err := json.Unmarshal(r.Messages[0], &message); err != nil {

@@ -15,7 +15,7 @@ import (
 // breaking is a daemon whose first stream of a turn breaks within a message.
 type breaking struct {
 	tooldv1.UnimplementedCallServiceServer
-	cursors []string // of the requests
+	cursors []string // cursors of the requests
 }
 
 func (b *breaking) ExecuteTurn(r *tooldv1.ExecuteTurnRequest, s grpc.ServerStreamingServer[tooldv1.ExecuteTurnResponse]) error {
@@ -45,7 +45,7 @@ func part(index int32, text string, last bool) *tooldv1.Frame {
 	return &tooldv1.Frame{Cursor: "c1", Control: &tooldv1.Frame_TurnMessage{TurnMessage: &tooldv1.TurnMessage{Index: index, Part: text, Last: last}}}
 }
 
-// TestTurnReattaches checks that a client gets each event once and each message whole when a stream breaks within a message.
+// TestTurnReattaches checks a stream that breaks within a message. The client must get each event once and each message whole.
 func TestTurnReattaches(t *testing.T) {
 	b, s := &breaking{}, &results{}
 	c := serve(t, admin(&versioned{}), calls(b), tools(s))

@@ -18,10 +18,10 @@ import (
 // versionCheck asks the daemon for its version before the first request of a client.
 type versionCheck struct {
 	done atomic.Bool
-	turn chan struct{} // has a value while a request checks
+	turn chan struct{} // holds a value while a request checks the version
 }
 
-// before returns an error when the server is not a toold that serves this package.
+// before returns an error when the server is not toold, or when its version does not serve this module.
 func (v *versionCheck) before(ctx context.Context, method string, conn *grpc.ClientConn) error {
 	if v.done.Load() || method == tooldv1.AdminService_GetInfo_FullMethodName {
 		return nil
@@ -74,8 +74,8 @@ func version() string {
 
 var semantic = regexp.MustCompile(`^v?(\d+)\.(\d+)\.\d+(?:[-+].*)?$`)
 
-// mismatch returns what to upgrade when a daemon of this version does not serve the major version of this module, or "". Builds without a
-// released version, such as v0.0.0 with a time and a commit, serve every client.
+// mismatch returns a sentence that says what to upgrade, or "" when a daemon of this version serves the major version of this module. A
+// build without a released version, such as v0.0.0 with a time and a commit, serves every client.
 func mismatch(daemon string, ours int) string {
 	parts := semantic.FindStringSubmatch(daemon)
 	if parts == nil {

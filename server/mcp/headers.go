@@ -72,7 +72,7 @@ func refuseHeaders(w http.ResponseWriter, id jsonrpc.ID, cause error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write(text) // There is an error if the client has disconnected.
+	_, _ = w.Write(text) // Ignore the error: it means that the client has disconnected.
 }
 
 // A headerSchema is the part of a tool's schema that says which parameters clients repeat in headers.
@@ -100,8 +100,8 @@ func (s headerSchema) check(h http.Header, arguments map[string]json.RawMessage,
 	return nil
 }
 
-// compare compares the value of a header with a parameter. It accepts every parameter whose type cannot be in a header, because clients leave
-// out the tool of such a parameter. The caller adds the name of the parameter at the end of the error.
+// compare compares the value of a header with a parameter. If the type of the parameter cannot be in a header, compare returns nil, because
+// clients do not offer such a tool. The caller puts the name of the parameter after the text of the error.
 func (s headerSchema) compare(header string, argument json.RawMessage) error {
 	switch {
 	case s.Type != "string" && s.Type != "integer" && s.Type != "boolean":

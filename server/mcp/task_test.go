@@ -144,9 +144,9 @@ func open(t *testing.T, url, id string) (keys []string) {
 const bothSchema = `{"question":"Both?","schema":{"type":"object","required":["a","b"],"properties":{` +
 	`"a":{"type":"object","properties":{"n":{"type":"integer"}}},"b":{"type":"object","properties":{"n":{"type":"integer"}}}}}}`
 
-// TestTaskQuestions checks a task that asks two questions at once. An answer to one of them is kept until the server restarts. Then the
-// client gets the questions again with new keys. The answer to the form that it still shows is accepted, and an answer to an earlier question
-// changes nothing.
+// TestTaskQuestions checks a task that asks two questions at once. The server keeps an answer to one of them only until it restarts. After
+// the restart the client gets both questions again, with new keys. The server accepts an answer to the old form, which the client still
+// shows. An answer to an earlier question changes nothing.
 func TestTaskQuestions(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -175,14 +175,14 @@ func TestTaskQuestions(t *testing.T) {
 	}
 	update(t, url, id, again[0])
 	await(t, url, id)
-	update(t, url, id, keys...) // The call has ended.
+	update(t, url, id, keys...) // These answers have no effect, because the call has ended.
 	r := task(t, url, "alice", withTasks, "tasks/get", id)
 	if r.Result.Status != "completed" || len(r.Result.Result.Content) != 1 || r.Result.Result.Content[0].Text != `{"a":{"n":1},"b":{"n":1}}` {
 		t.Errorf("the task ended as %+v", r)
 	}
 }
 
-// TestTaskDeclined checks that a closed form is no answer, and that one declined question declines the call.
+// TestTaskDeclined checks that a closed form is not an answer. When one question is declined, the whole call is declined.
 func TestTaskDeclined(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -209,7 +209,8 @@ func TestTaskDeclined(t *testing.T) {
 	}
 }
 
-// TestTaskIsStored checks that the journal has a call when its client gets the task. A read-only call runs before that.
+// TestTaskIsStored checks that a call is in the journal before its client gets the task, even a read-only call, which runs before it is
+// stored.
 func TestTaskIsStored(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -224,7 +225,8 @@ func TestTaskIsStored(t *testing.T) {
 	await(t, url, id)
 }
 
-// TestTaskRefusals checks which requests are refused: without the extension, with another header, and a tool that requires the extension.
+// TestTaskRefusals checks refused requests: a request without the extension, a request whose header differs, and a call of a tool that
+// requires the extension.
 func TestTaskRefusals(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -263,8 +265,8 @@ func TestTaskRefusals(t *testing.T) {
 	}
 }
 
-// TestT144ForeignTask checks that the task of another principal does not exist, not even for an operator, who may see and cancel the call by
-// other means. The error is that of a task which nobody has. The same holds after a restart.
+// TestT144ForeignTask (T144) requests the task of another principal. The error must be the same as for a task that does not exist, even for
+// an operator, who may see and cancel the call through the API. The same holds after a restart.
 func TestT144ForeignTask(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})
@@ -291,7 +293,7 @@ func TestT144ForeignTask(t *testing.T) {
 	check()
 }
 
-// TestMetadata checks where a client without a token finds out how to get one.
+// TestMetadata checks that a client without a token can find out where to get one.
 func TestMetadata(t *testing.T) {
 	w := newWorld(t)
 	issuers := []string{"https://login.example.com"}

@@ -19,7 +19,7 @@ type Call struct {
 
 func (c *Call) report(r *tooldv1.WorkerReport) {
 	if c.job == nil {
-		return // There is no job in a unit test of the function.
+		return // A unit test calls the function without a job.
 	}
 	r.LeaseId = c.job.lease
 	m := &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: r}}
@@ -35,8 +35,8 @@ func (c *Call) Progress(fraction float64, message string) {
 	c.ReportProgress(&tooldv1.Progress{Fraction: fraction, Message: message})
 }
 
-// ReportProgress reports how far the tool has come, with each status and as a fraction or as amounts. Without a status, the tool is running.
-// A report with a fraction outside 0 to 1 or with a negative amount is logged and not sent.
+// ReportProgress reports how far the tool has come, as a fraction or as amounts, and with any status. Without a status, the tool is
+// running. If the fraction is not between 0 and 1, or an amount is negative, the report is logged and not sent.
 func (c *Call) ReportProgress(p *tooldv1.Progress) {
 	sent := &tooldv1.Progress{
 		Status:   cmp.Or(p.GetStatus(), tooldv1.ProgressStatus_PROGRESS_STATUS_RUNNING),

@@ -10,10 +10,9 @@
 //	err := w.Run(ctx)
 //
 // The worker dials the daemon, and dials again when the connection breaks. Running calls continue meanwhile. A function runs once for each
-// attempt that the daemon starts, and concurrently with others. Its context ends when the call is cancelled, when its time is over, or when
-// the daemon has given the call up because the worker was silent.
+// attempt that the daemon starts, and concurrently with other functions. Its context ends in three cases: the call is cancelled, its time
+// is over, or the worker was silent so long that the daemon has given up the call.
 //
 // The value that a function returns becomes the data of the call's result. An error from [Fail] is an answer that the model reads. An error
-// from [Ask] waits for a person; after the answer the function starts again from its beginning ([Call.Resume]). Any other error aborts the
-// call.
+// from [Ask] asks a person; after the answer the function starts again from its beginning ([Call.Resume]). Any other error aborts the call.
 package worker

@@ -2,12 +2,12 @@ package worker
 
 import tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 
-// A fence refuses work from a daemon that has lost its store to another daemon. It detects such a daemon in two ways: the daemon has a
-// lower epoch than the highest one seen, or it starts an older attempt than the newest one seen.
+// A fence refuses work from a daemon that has lost its store to another daemon. It detects such a daemon by two signs: its epoch is lower
+// than the highest known epoch, or it starts an attempt that is older than the newest known attempt.
 type fence struct {
 	store    string
-	epoch    int64            // the highest epoch seen for the store
-	attempts map[string]int32 // the newest attempt seen; key: namespace and call id
+	epoch    int64            // highest known epoch of the store
+	attempts map[string]int32 // newest known attempt of each call; the key is namespace and call id
 }
 
 // fenceCalls limits the number of remembered calls. Beyond it the fence forgets all of them.
@@ -23,7 +23,7 @@ func (f *fence) meet(store string, epoch int64) {
 
 // admits reports whether the work may start.
 func (f *fence) admits(s *tooldv1.WorkerStart) bool {
-	if s.GetEpoch() == 0 { // an older daemon sends no epoch
+	if s.GetEpoch() == 0 { // A daemon of an older version sends no epoch.
 		return true
 	}
 	call := s.GetCall().GetNamespace() + "/" + s.GetCall().GetCallId()

@@ -17,7 +17,7 @@ var ErrNoInput = errors.New("the call takes no input")
 // the daemon that the tool needs no more input. Input may be called once per attempt. The daemon buffers up to 64 KiB of unread input.
 func (c *Call) Input(ctx context.Context) (io.ReadCloser, error) {
 	if c.job == nil {
-		return nil, ErrNoInput // in a unit test of the function
+		return nil, ErrNoInput // A unit test calls the function without a job.
 	}
 	if err := c.job.takeInput(); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ type typed struct {
 	ctx context.Context
 	job *job
 
-	mu       sync.Mutex // serialises Read
+	mu       sync.Mutex // held during Read, so that only one Read runs at a time
 	position int64
 	rest     []byte // received but not yet read
 	ended    bool
@@ -93,7 +93,7 @@ func (r *typed) Read(p []byte) (int, error) {
 func (r *typed) Close() error {
 	r.closing.Do(func() {
 		close(r.closed)
-		r.job.w.running.Go(func() { // ends with the job at the latest
+		r.job.w.running.Go(func() { // The goroutine ends at the latest with the job.
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.rest = nil
@@ -103,7 +103,7 @@ func (r *typed) Close() error {
 	return nil
 }
 
-// ask requests input. If the connection breaks meanwhile, [job.again] repeats the request.
+// ask requests input and waits for it. If the connection breaks meanwhile, [job.again] repeats the request.
 func (r *typed) ask(ctx context.Context, most int32, done bool) (*tooldv1.WorkerInput, error) {
 	j := r.job
 	q := &reading{answer: make(chan *tooldv1.WorkerInput, 1), request: &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{

@@ -28,7 +28,7 @@ type job struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	patience *time.Timer // Timer, guarded by the worker's mutex. It drops the job unless the daemon keeps the job after a reconnect.
+	patience *time.Timer // Timer, guarded by the worker's mutex. When it fires, the job is dropped. The worker stops it when the daemon keeps the job after a reconnect.
 
 	mu       sync.Mutex
 	sequence int64
@@ -55,7 +55,7 @@ func (w *Worker) begin(s *tooldv1.WorkerStart) {
 	w.mu.Unlock()
 	w.running.Go(func() {
 		done := panicked(s.GetKind(), "the function ended its goroutine")
-		defer func() { // also runs when the function calls runtime.Goexit
+		defer func() { // The deferred function also runs when the tool's function calls runtime.Goexit.
 			done.LeaseId = j.lease
 			j.finish(done)
 		}()
@@ -91,7 +91,7 @@ func (w *Worker) perform(ctx context.Context, j *job, s *tooldv1.WorkerStart) (d
 	return done
 }
 
-// panicked returns the outcome of work whose function did not return. text is for the log of the daemon.
+// panicked returns the outcome of work whose function panicked or called runtime.Goexit. text is for the log of the daemon.
 func panicked(kind tooldv1.WorkKind, text string) *tooldv1.WorkerDone {
 	if kind == tooldv1.WorkKind_WORK_KIND_EXECUTE {
 		return &tooldv1.WorkerDone{Panic: readable(text[:min(len(text), maxPanic)])}
@@ -142,8 +142,8 @@ func (j *job) finish(d *tooldv1.WorkerDone) {
 	j.say(context.Background(), m)
 }
 
-// maxMessage is the size limit of the daemon for one message, in bytes. A larger message would break the connection, and again each time it
-// is repeated.
+// maxMessage is the daemon's size limit for one message, in bytes. A larger message would break the connection, and would break it again
+// each time the worker repeats the message.
 const maxMessage = 4<<20 - 1<<10
 
 // fits returns an error if the message cannot be encoded or is too large.

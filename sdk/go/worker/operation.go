@@ -10,11 +10,11 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// An Operation is work that the function has started and that continues elsewhere. While the call waits for it, neither worker nor daemon
-// holds resources, and both may restart. The operation ends through [Tool.Poll] or [Worker.Complete].
+// An Operation is work that the function has started and that continues elsewhere. While the call waits for the operation, it uses no
+// resources of the worker or the daemon, and both may restart. The operation ends through [Tool.Poll] or [Worker.Complete].
 type Operation struct {
 	ID        string        // required; at most 1,024 bytes
-	PollAfter time.Duration // interval of polls; 0 means none: the worker must complete it
+	PollAfter time.Duration // interval of polls; 0 means no polls, so the worker must complete the operation
 	ExpiresIn time.Duration // time until the call fails; 0 means a day
 	Message   string        // published as progress
 }

@@ -51,13 +51,13 @@ func internal() *tooldv1.WorkerAnswer {
 	return &tooldv1.WorkerAnswer{Error: &tooldv1.ToolError{Code: tooldv1.ErrorCode_ERROR_CODE_INTERNAL, Message: "The tool failed internally"}}
 }
 
-// answer answers a question about a call that has not started yet. The answer goes over the connection that asked.
+// answer answers a question about a call that has not started yet. It sends the answer over the connection on which the question came.
 func (c *connection) answer(q *tooldv1.WorkerQuestion) {
 	c.running.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), q.GetWithin().AsDuration())
 		defer cancel()
 		a := internal()
-		defer func() { // also runs when the function calls runtime.Goexit
+		defer func() { // The deferred function also runs when the tool's function calls runtime.Goexit.
 			if err := fits(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: a}}); err != nil {
 				c.cfg.Log("answer not sent: " + err.Error())
 				a = internal()

@@ -49,7 +49,7 @@ func TestTheVersionIsChecked(t *testing.T) {
 		}
 		srv := grpc.NewServer()
 		register(srv)
-		go func() { _ = srv.Serve(l) }() // returns after Stop
+		go func() { _ = srv.Serve(l) }() // The goroutine returns after Stop.
 		if err := worker.New(worker.Config{Address: l.Addr().String(), Pool: "p"}).Run(t.Context()); !errors.Is(err, reason) {
 			t.Errorf("Run = %v, want %s", err, reason)
 		}

@@ -13,7 +13,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Tool describes a function. The zero values mean the strictest treatment: the tool changes things, and each call needs an approval.
+// A Tool describes a function. Zero values mean the strictest treatment: the tool changes things, and a person must approve each call.
 type Tool struct {
 	ID          string // required
 	Description string // for the model
@@ -29,7 +29,7 @@ type Tool struct {
 	Idempotent      bool // an unfinished attempt may run again with the same idempotency key
 	AskOnDoubt      bool // when the outcome of an attempt is unknown, a person decides; otherwise the call fails
 	Timeout         time.Duration
-	Documents       []*tooldv1.WorkerDocument // sent to the worker with each call
+	Documents       []*tooldv1.WorkerDocument // documents that the daemon sends to the worker with each call
 	Metadata        map[string]string         // for operators and programs; models never see it
 
 	// Parameters and Result are JSON Schemas that replace those of the function's types.
@@ -38,14 +38,14 @@ type Tool struct {
 	// Validate checks rules that the schema cannot express; [Call.Decode] reads the arguments. If it returns an error, the model reads the
 	// error and the call does not run. It is called before an approver sees the call, and again before the function runs.
 	Validate func(ctx context.Context, c *Call) error
-	// Assess returns what a call with these arguments would do, if that differs from the tool's own fields. It cannot be milder than
-	// Mildest; a nil Mildest means the tool's own fields. After an error the tool's own fields apply. Describe returns a description of the
-	// call for approvers, within 200 ms. Neither may change anything.
+	// Assess returns what a call with these arguments would do, if that differs from the tool's own fields. Its answer cannot be milder
+	// than Mildest; a nil Mildest means the tool's own fields. After an error the tool's own fields apply. Describe returns a description
+	// of the call for approvers, within 200 ms. Neither function may change anything.
 	Assess   func(ctx context.Context, c *Call) (*tooldv1.Assessment, error)
 	Mildest  *tooldv1.Assessment
 	Describe func(ctx context.Context, c *Call) (*tooldv1.Description, error)
-	// Reconcile reports after a crash what became of an attempt. It returns the attempt's result, or [ErrNotRun] so that the attempt runs
-	// again, or nil and no error when the outcome is unknown.
+	// Reconcile finds out after a crash what happened to an attempt. It returns the result of the attempt. If the attempt changed nothing,
+	// it returns [ErrNotRun], and the tool runs again. If the outcome is unknown, it returns nil and no error.
 	Reconcile func(ctx context.Context, c *Call) (*tooldv1.WorkerResult, error)
 	// Poll returns the result of an operation ([Continue]) when it has ended, and nil while it continues. It may return another question or
 	// operation, like the function, or an error from [Fail]. Any other error means that the state is unknown, and toold polls again.
@@ -76,7 +76,7 @@ func Add[In, Out any](w *Worker, t Tool, run func(ctx context.Context, c *Call, 
 		if err := c.Decode(&in); err != nil {
 			return nil, &Failure{Code: tooldv1.ErrorCode_ERROR_CODE_INVALID_ARGUMENTS, Message: err.Error(), Aborted: true}
 		}
-		if err := t.valid(ctx, c); err != nil { // a call without an approval may not have been validated yet
+		if err := t.valid(ctx, c); err != nil { // Validate here too, because a call without an approval may not have been validated yet.
 			return nil, err
 		}
 		out, err := run(ctx, c, in)
@@ -151,7 +151,7 @@ func (t *Tool) offer() *tooldv1.WorkerTool {
 	return o
 }
 
-// A Failure is an error result that the model reads. The tool itself ran to its end, unless Aborted is set.
+// A Failure is an error result that the model reads. Aborted says that the tool did not run to its end.
 type Failure struct {
 	Code    tooldv1.ErrorCode // unspecified means EXECUTION_FAILED
 	Reason  string            // the tool's own error code, UPPER_SNAKE_CASE

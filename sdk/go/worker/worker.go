@@ -30,20 +30,20 @@ import (
 // Config holds the settings of a worker.
 type Config struct {
 	Address string // host:port or unix:/path; required
-	Token   string // empty means none; a Unix socket of the same user's daemon needs none
-	// TokenSource returns the token of each connection, in place of Token, for tokens that expire or are rotated. A worker that the daemon has
-	// admitted once connects again when its token ends, until the source returns a valid one.
+	Token   string // empty means no token; the daemon's own user needs none at the Unix socket
+	// TokenSource returns the token for each connection, in place of Token. Use it for tokens that expire or are rotated. When the token of
+	// an admitted worker ends, the worker connects again, until TokenSource returns a valid token.
 	TokenSource func(context.Context) (string, error)
 	TLS         credentials.TransportCredentials // nil means no TLS; then a token is sent only to this machine
 	Pool        string                           // the pool to which the tools belong; required
 
 	Name     string            // name of this worker for people; empty means host and process id
-	Version  string            // for people
+	Version  string            // version of the worker, shown to people
 	Labels   map[string]string // calls select workers by labels
 	MaxCalls int               // concurrent calls; 0 means 16
 	// DrainTime is how long running calls may continue after Run's context ends. 0 means 30 s.
 	DrainTime time.Duration
-	// Log is called with one sentence for each change of the connection. It may be nil.
+	// Log is called with one sentence for each change of the connection. Nil means no log.
 	Log func(string)
 }
 
@@ -145,7 +145,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-// final reports whether the error would recur on every new connection.
+// final reports whether the same error would come again on each new connection.
 func (w *Worker) final(err error) bool {
 	if errors.Is(err, toold.ReasonVersionMismatch) {
 		return true
@@ -186,7 +186,7 @@ func (w *Worker) register() *tooldv1.ConnectRequest {
 	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: r}}
 }
 
-// connect serves over one connection. It returns nil when the worker has drained.
+// connect serves over one connection. It returns nil after all running work has ended in a drain.
 func (w *Worker) connect(ctx context.Context, conn *grpc.ClientConn) error {
 	token := w.cfg.Token
 	if w.cfg.TokenSource != nil {
@@ -229,7 +229,7 @@ func (w *Worker) connect(ctx context.Context, conn *grpc.ClientConn) error {
 	return w.away(err)
 }
 
-// away starts the lease's timer for all running jobs. Another connection must resume them before it expires.
+// away starts the lease's timer for all running jobs. The worker must connect again and resume them before the lease expires.
 func (w *Worker) away(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -279,7 +279,7 @@ type connection struct {
 
 	answers chan *tooldv1.ConnectRequest // answers to questions from this connection
 
-	left atomic.Bool // nothing more is sent
+	left atomic.Bool // the worker sends nothing more on this connection
 }
 
 // send sends messages and heartbeats until the connection ends or the worker has drained.
