@@ -273,7 +273,7 @@ func (in *inspector) identity(schema map[string]any, pointer string) error {
 	return nil
 }
 
-// patterns compiles the regular expressions of a subschema, so that its errors can say what is wrong with them.
+// patterns compiles the regular expressions of a subschema, so that an error can say what is wrong with an expression.
 func (in *inspector) patterns(n *node, schema map[string]any, pointer string) error {
 	if _, ok := schema[patternKeyword]; ok {
 		return &SchemaError{pointer, "the keyword " + patternKeyword + " is reserved"}

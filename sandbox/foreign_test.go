@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParseStat checks that a process cannot forge the fields of /proc/PID/stat, such as its parent, by its choice of name. The name comes
-// before these fields and may contain spaces and parentheses.
+// A process chooses its name, which may contain spaces and parentheses. In /proc/PID/stat, the name comes before other fields, such as the
+// parent. FuzzParseStat checks that no name changes how these fields are read.
 func FuzzParseStat(f *testing.F) {
 	for _, name := range []string{"sleep", "x) Z 1 1 1", "", "(", ")", "a b\n) R 1", "\xff"} {
 		f.Add(name)

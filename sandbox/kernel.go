@@ -42,8 +42,8 @@ func closeOnExec() error {
 	return nil
 }
 
-// awaitEnd waits until the child process pid has ended, but does not reap it. Until the child is reaped, the kernel cannot give its number,
-// which is also the number of its group and session, to another process. So the number stays valid while the run is cleaned up.
+// awaitEnd waits until the child process pid has ended, but does not reap it. Until the child is reaped, the kernel cannot reuse its
+// number, which is also the number of its group and session. So the number stays valid while the run is cleaned up.
 func awaitEnd(pid int) error {
 	for {
 		var info [16]uint64 // siginfo_t, unused

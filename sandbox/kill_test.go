@@ -278,8 +278,8 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 	mustBeGone(t, pids(t, long))
 }
 
-// An orphan without marks may belong to either of two active runs. The test checks that the first run to end reports it, and that the
-// second one kills it.
+// An orphan without marks may belong to either of two active runs. The test checks that the run that ends first reports the orphan, and
+// that the run that ends second kills it.
 func TestDoubtIsTold(t *testing.T) {
 	r := open(t)
 	other := t.TempDir()

@@ -185,7 +185,8 @@ func TestSweepSparesRuns(t *testing.T) {
 	mustBeGone(t, pids(t, dir))
 }
 
-// The test checks that Sweep reports process 1 of a run with the tag of its call, although its environment contains the helper's tag.
+// The test checks that Sweep reports process 1 of a run with the tag of the call. The environment of process 1 contains another tag, the
+// helper's.
 func TestSweepNamesTheCall(t *testing.T) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	window = 256
 	// readEvery is the interval at which a queue reads the outbox even if Wake was not called.
 	readEvery = 15 * time.Second
-	// leastAttempts is how often a letter is sent at least before it becomes dead, even when it is old, because the daemon may have been
-	// down for days.
+	// leastAttempts is the minimum number of times that a letter is sent before it becomes dead. It applies to old letters too, because the
+	// daemon may have been down for days.
 	leastAttempts = 5
 	// settleTime is the time limit of one write to the outbox after ctx is done.
 	settleTime = 5 * time.Second

@@ -3,7 +3,8 @@ package permission
 import "strings"
 
 // commandPrefix returns the words with which later commands must begin to be covered by a remembered answer: the program, and its
-// subcommand if it has any. It returns "" for a program that runs other programs or code, because its first words do not show what it does.
+// subcommand if it has any. It returns "" for a program that runs other programs or code, because the first words of such a command do not
+// show what it does.
 func commandPrefix(part string) string {
 	words := strings.Fields(part)
 	if len(words) == 0 || !plainWord(words[0]) || runsOthers(words[0]) {

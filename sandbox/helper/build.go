@@ -196,7 +196,7 @@ func shown(o *Order) (views []view, links [][2]string) {
 		if _, known := dirs[dir]; !known {
 			real, err := filepath.EvalSymlinks(dir)
 			if err != nil {
-				continue // The path was removed meanwhile. Without its real path, hidden files below it could not be covered, so it is omitted.
+				continue // The path was removed meanwhile. Without its real path, hidden files below it could not be covered, so the path is omitted.
 			}
 			dirs[dir] = real
 		}

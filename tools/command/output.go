@@ -80,8 +80,8 @@ func (o *output) keepText(chunk []byte) {
 
 func (o *output) budget() int { return max(1<<10, cmp.Or(o.t.m.OutputBudget, 48<<10)/textShare) }
 
-// text returns the kept standard output. When output is too long, this is only its beginning and its end, and cut contains the artifact
-// with all of it.
+// text returns the kept standard output. When the output is too long, text contains only the beginning and the end, and cut contains the
+// artifact with the whole output.
 func (o *output) text() (text string, cut []tool.Artifact) {
 	b, most := o.kept.Bytes(), o.budget()
 	if o.total <= int64(most) {

@@ -86,7 +86,7 @@ env - bash -c 'cat <&'$TOKEN_FD' /proc/'$$'/fd/'$TOKEN_FD'; echo "the child has 
 	}
 }
 
-// The test checks that a value of the maximum size arrives whole, and that it blocks nothing when the program does not read it.
+// The test checks that a value of the maximum size arrives whole. A program that does not read such a value must not block the daemon.
 func TestSecretByDescriptorAtLength(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

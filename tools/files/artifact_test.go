@@ -42,7 +42,7 @@ func withArtifacts(t *testing.T, thread string) *bench {
 	}}})
 }
 
-// TestReadArtifact checks that a model can read the pages of output that was cut from a result, and search in it, whatever its length.
+// TestReadArtifact checks that a model can read and search output of any length that was cut from a result.
 func TestReadArtifact(t *testing.T) {
 	b := withArtifacts(t, "thread")
 	r := b.ok("read", object{"path": "artifact://call-1/stdout", "offset": 250_000, "limit": 3})

@@ -61,7 +61,7 @@ func (l *Local) Resolve(ctx context.Context, name string) (string, error) {
 			return "", plain(err)
 		}
 		if path.IsAbs(target) {
-			return "", ErrOutside // An absolute link is refused even when its target is in the workspace, because os.Root does not follow it either.
+			return "", ErrOutside // An absolute link is refused even when its target is in the workspace, because os.Root does not follow absolute links.
 		}
 		rest = append(strings.Split(target, "/"), rest...)
 	}

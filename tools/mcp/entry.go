@@ -21,8 +21,8 @@ type Entry struct {
 	Args    []string
 	Env     []string
 	Dir     string
-	// Within is the workspace that contains Dir. Callers may write in it, so a symbolic link there must not lead the server out of it.
-	// Empty means that callers cannot change the path Dir.
+	// Within is the workspace that contains Dir. Callers may write in this workspace, so a symbolic link in it must not lead the server out
+	// of the workspace. Empty means that callers cannot change the path Dir.
 	Within string
 
 	// URL is the address of a server over HTTP. Headers are sent with each request. Events means that the server uses the transport of

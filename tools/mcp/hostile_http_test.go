@@ -47,7 +47,7 @@ func (r *restarted) end() {
 	r.s.Close()
 }
 
-// The test stops an HTTP server and starts it again, in every era. While it is stopped, its state is DOWN and calls wait for it. After the
+// The test stops an HTTP server and starts it again, in every era. While the server is stopped, its state is DOWN and calls wait. After the
 // restart, its changed tools are listed.
 func TestHTTPReconnect(t *testing.T) {
 	for _, quiet := range []bool{false, true} { // A quiet server sends no stream of messages, so the end of a stream cannot show that it has stopped.

@@ -41,7 +41,7 @@ type Memory interface {
 	Keep(key string, list []byte) error
 }
 
-// Secrets replaces references (secret://name) in a text with their values, for tools that are entitled to them.
+// Secrets replaces references (secret://name) in a text with their values, for tools that may use these secrets.
 type Secrets interface {
 	Expand(ctx context.Context, namespace, tool, parameter, text string) (string, error)
 }

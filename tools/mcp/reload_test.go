@@ -89,8 +89,8 @@ func TestReload(t *testing.T) {
 	contains(t, w.text("stays__echo", `{"text":"still"}`), "still")
 }
 
-// The test checks that calls that wait for a server continue on its replacement when a reload replaces it, and fail when a reload removes
-// it.
+// The test checks calls that wait for a server. They continue on the new server when a reload replaces the server, and fail when a reload
+// removes the server.
 func TestReloadOfAServerThatIsDown(t *testing.T) {
 	down := mcp.Entry{Key: "w", Command: "sh", Args: []string{"-c", "exit 1"}}
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Wait = hangs }, own(t, "w", "good")).ready()

@@ -84,8 +84,8 @@ func shellData(t *testing.T, r *tool.Result) (d shell.ShellData) {
 	return d
 }
 
-// TestBackground checks that the output of a command in the background can be read in pieces, that the command gets typed input, and that
-// it is killed with all processes that it started.
+// TestBackground checks that the output of a background command can be read in pieces, and that the command gets typed input. A kill must
+// end the command and all processes that it started.
 func TestBackground(t *testing.T) {
 	f := background(t, shell.Background{})
 	id := f.start(object{"command": `echo begun; while read x; do echo "got $x"; done; sleep 1000 & echo $! > pid; wait`, "background": true, "input": true})

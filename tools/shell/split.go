@@ -144,8 +144,8 @@ func textOf(words []word) string {
 	return strings.Join(texts, " ")
 }
 
-// programDirs are the directories of the system's programs. For a program in one of them, its name alone determines its effect, by the
-// lists in this package.
+// programDirs are the directories of the system's programs. For a program in one of these directories, the lists in this package determine
+// the effect by the name alone.
 var programDirs = []string{"/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin", "/usr/local/sbin"}
 
 // program returns the name of the program that a command word starts. known is false when the word contains a directory outside

@@ -51,8 +51,8 @@ func TestGivenAnotherTask(t *testing.T) {
 	})
 }
 
-// The test checks that a subagent that gets another task after its time is over still cancels its old calls. The timeout of an attempt
-// includes overtime for that.
+// The test gives a subagent another task when the time of the subagent is over. It checks that the subagent still cancels its old calls.
+// The timeout of an attempt includes overtime for that.
 func TestGivenAnotherTaskTooLate(t *testing.T) {
 	t.Parallel()
 	reply := func(*subagenttest.Question) subagenttest.Reply {

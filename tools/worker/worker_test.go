@@ -219,7 +219,7 @@ func TestT61OnlyTheHolderCounts(t *testing.T) {
 		if _, err := thief.Reporter(lease); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("the thief reports: %v", err)
 		}
-		// A worker with another subject that knows the id of the lease cannot take it over by naming it in its offer.
+		// A worker with another subject knows the id of the lease and names it in its offer. It must not get the lease.
 		o := offer("a")
 		o.Held = []string{lease}
 		mallory, a, _, err := w.hub.Connect(tool.Principal{Namespace: "default", Subject: "mallory"}, o, &line{})
