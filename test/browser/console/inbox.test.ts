@@ -209,7 +209,7 @@ test("a claim is seen by others, and handed over", async () => {
   await page.keyboard.press("h");
   await page.getByLabel("Hand over to").fill("operator");
   await page.keyboard.press("Enter");
-  await other.page.locator(".pbar").getByText("You look at it, asked by person").waitFor();
+  await other.page.locator(".pbar").getByText("You look at it, handed over by person").waitFor();
   await page.locator(".pbar").getByText("operator looks at it").waitFor();
   await accessible(page);
 });

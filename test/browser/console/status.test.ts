@@ -34,6 +34,14 @@ test("status says what is wrong and what to do", async () => {
   assert.deepEqual(errors, []);
 });
 
+test("the status opens after the tools", async () => {
+  const { page, errors } = await signIn(daemon, "person", "/tools");
+  await page.getByText("Choose a tool").waitFor();
+  for (const name of ["Status", "Tools", "Status"]) await page.getByRole("navigation", { name: "Console" }).getByRole("link", { name: new RegExp(`^${name}`) }).click();
+  await page.getByText("Sources of tools").waitFor();
+  assert.deepEqual(errors, []);
+});
+
 test("a viewer sees no errors of programs, no load and no buttons", async () => {
   const { page } = await signIn(daemon, "person", "/status");
   await page.getByText("The load is shown to admins").waitFor();

@@ -151,7 +151,7 @@ export function Inbox() {
             ) : id ? (
               <Pane key={id} id={id} lost={lost} place={at < 0 ? "" : `${at + 1} of ${shown.length}`} move={move} back={back} together={together} />
             ) : (
-              <Empty title={shown.length ? "Choose a question" : "Nothing is open"}>{shown.length > 0 && <>With <kbd>j</kbd> you open the first one.</>}</Empty>
+              <Empty title={shown.length ? "Choose what to decide" : "Nothing is open"}>{shown.length > 0 && <>With <kbd>j</kbd> you open the first one.</>}</Empty>
             )}
           </Suspense>
         </section>

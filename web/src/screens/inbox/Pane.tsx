@@ -186,7 +186,7 @@ function Claimed({ q, subject, lost }: { q: Question; subject: string; lost: boo
     return (
       <form className="right rowx" onSubmit={submit}>
         <label className="rowx">
-          Hand over to <input className="inp auto" name="to" required maxLength={256} autoFocus placeholder="subject" autoComplete="off" />
+          Hand over to <input className="inp auto" name="to" required maxLength={256} autoFocus placeholder="name of a person" autoComplete="off" />
         </label>
         <button className="btn sm" type="button" onClick={() => hand(false)}>Back <kbd>esc</kbd></button>
         <button className="btn sm go">Hand over <kbd>enter</kbd></button>
@@ -197,7 +197,7 @@ function Claimed({ q, subject, lost }: { q: Question; subject: string; lost: boo
       {claim && (
         <span className="t2 cut">
           {ours ? "You look at it" : <><Text most={60}>{claim.claimedBy?.subject ?? ""}</Text> looks at it</>}
-          {claim.handedOverBy && <>, asked by <Text most={60}>{claim.handedOverBy.subject}</Text></>} until <Time at={claim.until} />
+          {claim.handedOverBy && <>, handed over by {claim.handedOverBy.subject === subject ? "you" : <Text most={60}>{claim.handedOverBy.subject}</Text>}</>}; the claim ends <Time at={claim.until} />
         </span>
       )}
       {may && (!takeOver || operator) && (

@@ -54,7 +54,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
   const reason = useRef<HTMLInputElement>(null);
   const decisions = useRef(new Map<string, string>()); // the id of each decision, so that a decision that is sent again counts once
   const chosen = alike.filter((q) => !q.settled && !left.has(q.id) && full.get(q.call.callId)?.suspension?.suspensionId === q.id);
-  const tool = alike[0]!.call.tool, n = chosen.length;
+  const tool = alike[0]!.call.tool, n = chosen.length, waits = alike.some((q) => !q.settled);
   const ready = n > 0 && !sending && !lost;
 
   const send = async (action: DecisionAction) => {
@@ -94,7 +94,7 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
           </p>
         </header>
         <div className="ask">
-          <q>Allow {n === 2 ? "both" : `these ${n}`}?</q>
+          <q>{!waits ? "All of them are decided." : n === 0 ? "None is chosen." : `Allow ${n === 1 ? "this one" : n === 2 ? "both" : `these ${n}`}?`}</q>
           <span className="t2">Same tool, same caller, {alike[0]!.call.run?.runId ? "same run, " : ""}nothing destroyed, no network. Each gets an answer of its own, bound to its own digest.</span>
         </div>
         <div className="tog">
@@ -106,8 +106,12 @@ function Several({ alike, full, lost, back }: { alike: Question[]; full: Readonl
       <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
         {step === "rest" && (
           <div className="bar2">
-            <button className="btn lg go" disabled={!ready} onClick={() => setStep("arm")}>Approve {n} <kbd>a</kbd></button>
-            <button className="btn lg bad" disabled={!ready} onClick={() => setStep("no")}>Decline {n} <kbd>d</kbd></button>
+            {waits && (
+              <>
+                <button className="btn lg go" disabled={!ready} onClick={() => setStep("arm")}>Approve {n} <kbd>a</kbd></button>
+                <button className="btn lg bad" disabled={!ready} onClick={() => setStep("no")}>Decline {n} <kbd>d</kbd></button>
+              </>
+            )}
             <button className="btn lg bare right" onClick={back}>Back to the list <kbd>esc</kbd></button>
           </div>
         )}
@@ -155,7 +159,7 @@ function One({ q, call, subject, error, on, toggle }: { q: Question; call?: Call
           <Text most={200}>{title(q)}</Text> {settled && <Tag tone={settled.decision ? "ok" : "line"}>{outcome(settled, subject)}</Tag>}
         </span>
         <span className="rowx">
-          <Time at={q.call.suspension?.expiresAt} className="t3" />
+          {!settled && <Time at={q.call.suspension?.expiresAt} className="t3" />}
           <code className="t3">{digest(call)}</code>
         </span>
         {error && <span className="d fail"><Icon name="fail" small className="fail" /> {error}</span>}

@@ -34,7 +34,8 @@ const states: Record<SourceState, { tone: string; icon: IconName; word: string }
 export function Sources() {
   const { has } = useSession();
   const retry = useRetry();
-  const { data, error, refetch } = useQuery({ queryKey: ["sources"], queryFn: () => admin.listSources({}), refetchInterval: 10_000 });
+  // The screen of the tools has the same key, so both must keep the same value.
+  const { data, error, refetch } = useQuery({ queryKey: ["sources"], queryFn: async () => (await admin.listSources({})).sources, refetchInterval: 10_000 });
   if (!data) return error ? <Failure error={error} what="The sources were not read." again={() => void refetch()} /> : <Skeleton rows={4} />;
   const where = (s: Source) => (s.error ? s.error : [s.address, s.server, s.protocol].filter(Boolean).join(" · ")) || (s.since ? "" : "comes with the daemon");
   const again = (s: Source) => s.state === SourceState.DOWN && s.name.startsWith("mcp:") && has(Role.OPERATOR, Role.ADMIN);
@@ -42,7 +43,7 @@ export function Sources() {
     <section className="sec">
       <header>
         <h2>Sources of tools</h2>
-        <span className="t3">{data.sources.length}</span>
+        <span className="t3">{data.length}</span>
       </header>
       <div className="box">
         <table className="t">
@@ -57,7 +58,7 @@ export function Sources() {
             </tr>
           </thead>
           <tbody>
-            {data.sources.map((s) => (
+            {data.map((s) => (
               <tr key={s.name}>
                 <td>
                   <code title={oneLine(s.name)}>

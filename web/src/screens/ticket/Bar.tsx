@@ -64,7 +64,7 @@ export function Bar(p: Props) {
     return (
       <div className="act" role="group" aria-label="Decide" onKeyDown={held}>
         <div className="bar2 arm">
-          <span className="grow">{p.words.question} <code>{p.digest.slice(0, 8)}</code></span>
+          <span className="grow">{p.words.question} <span className="t3 nowrap">asked as <code>{p.digest.slice(0, 8)}</code></span></span>
           {options.length === 0 ? <span className="t3 wide">It counts for this call only.</span> : (
             <>
               <label className="keep">

@@ -75,7 +75,7 @@ export function Edit({ suspensionId, schema, before, value, set, close, digest, 
           </div>
           {data?.valid && !error && (
             <Note tone="run">
-              {data.digest === digest ? "These are the arguments of the ticket." : <>Your yes would count for the edited call, digest <code>{data.digest.slice(0, 8)}…{data.digest.slice(-4)}</code>. The record keeps what was requested, too.</>}
+              {data.digest === digest ? "Nothing is changed yet: these are the arguments that were asked about." : <>Your yes would count for the edited call, digest <code>{data.digest.slice(0, 8)}…{data.digest.slice(-4)}</code>. The record keeps what was requested, too.</>}
             </Note>
           )}
         </div>

@@ -1,7 +1,7 @@
 /** A form made from a JSON Schema. */
 import { lazy, Suspense, useId, useState, type ReactNode } from "react";
 import { Skeleton } from "../../parts/small.tsx";
-import { oneLine, Text } from "../../parts/Text.tsx";
+import { countUnseen, oneLine, Text, visible } from "../../parts/Text.tsx";
 import { isObject, Num, print, same, tryParse, type Json, type JsonObject } from "./json.ts";
 import { hint, mostFields, shapeOf, type Field, type Option } from "./schema.ts";
 
@@ -62,10 +62,12 @@ function One(p: OneProps) {
   const id = useId(), shape = shapeOf(p.schema), about = isObject(p.schema) ? p.schema : {};
   const title = typeof about.title === "string" && about.title ? about.title : p.name, description = typeof about.description === "string" ? about.description : "";
   const error = p.errors.get(p.path), changed = p.compared && !same(p.value, p.before);
+  const unseen = typeof p.value === "string" ? countUnseen(p.value) : 0;
   const label = <><Text most={100}>{title}</Text> <span className="t3 fh">{hint(p.schema, p.required)}</span></>;
   const below = (
     <>
       {description && <span className="hint" id={`${id}d`}><Text most={500}>{description}</Text></span>}
+      {unseen > 0 && <span className="hint">{unseen === 1 ? "1 character" : `${unseen} characters`} here cannot be seen, or change the order of others. What is stored: <code>{visible(String(p.value).slice(0, 500))}</code></span>}
       {changed && <span className="hint">{p.before === undefined ? "was left out" : <>was <code>{oneLine(print(p.before), 200)}</code></>}</span>}
       {error && <span className="err" id={`${id}e`} role="alert">{oneLine(error, 300)}</span>}
     </>

@@ -115,6 +115,12 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
   const toggleInstead = () => setChange(instead ? undefined : { kind: "instead", answer: { message: "", error: false } });
   const pick = (n: number) => article.current?.querySelectorAll<HTMLInputElement>(".opt input[type=radio]")[n - 1]?.click();
   useKeys(Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [String(n), () => pick(n)])), (asks || doubt) && !sent && !settled);
+  // What became of a question stands at the top.
+  const settles = !!settled, wasSettled = useRef(settles);
+  useEffect(() => {
+    if (settles && !wasSettled.current) article.current?.closest(".pane")?.scrollTo(0, 0);
+    wasSettled.current = settles;
+  }, [settles]);
   const fieldErrors = touched || error ? new Map([...(touched ? wrong : []), ...violations(error, "decision.result")]) : new Map<string, string>();
   return (
     <article className="ticket" aria-label="Ticket" ref={article}>
@@ -125,6 +131,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
         {settled && settled.decision?.decidedBy?.subject !== subject && <Unsent typed={{ reason, arguments: proposed, answer: touched ? answer : undefined, message: instead?.message ?? about.message, data: instead?.data ?? about.data }} />}
         {moved.pending && !settled && <Moved was={moved.was} now={args} seen={moved.accept} />}
         {!settled && <Next call={call} rights={rights} />}
+        {settled?.decision?.arguments && !settled.decision.resultInstead && <Note>Below is what was asked about. The yes counts for the edited arguments above.</Note>}
         {s.action === "auth" && <SignIn s={s} open={!settled} />}
         {doubt && <Known call={call} />}
         {!settled && edited && <Edit suspensionId={s.suspensionId} schema={parameters} before={args} value={edited.value} set={(value) => setChange({ kind: "edit", value })} close={toggle} digest={s.digest} votes={s.approvers?.count ?? 1} />}
@@ -189,8 +196,8 @@ function words(call: Call, k: { doubt: boolean; asks: boolean; proposed: boolean
   if (s.action === "auth") return { act: "I have signed in", question: "Run the tool again?", yes: "Run it again", no: "Do not sign in", help: `“I have signed in” runs the tool again; it asks again if the sign-in is missing. Without a sign-in, the call ends.` };
   if (s.action === "frontend") return { act: "Answer for it", question: "Answer in the place of the frontend?", yes: "Send the answer", no: "Stop the call", help: "Answer only if the frontend cannot. Stopping ends the call." };
   if (k.asks) return { act: "Answer", question: <>Answer <Text most={80}>{k.answer === undefined ? "nothing" : print(k.answer)}</Text>?</>, yes: "Send the answer", no: "Do not answer", help: "Without an answer, the call ends, and the model reads your reason." };
-  if (votes) return { act: k.proposed ? "Vote for the edit" : "Vote yes", question: k.change?.kind === "vote" ? "Vote for these arguments?" : k.proposed ? "Vote for the edited call? It voids other votes." : "Add your vote to", yes: "Vote yes", no: "Decline", help: `The tool runs when enough people voted for the same. One no is enough. ${no}` };
-  return k.proposed ? { act: "Approve as edited", question: "Run the edited call? It was asked about", yes: "Yes, run the edit", no: "Decline", help: no } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it", no: "Decline", help: `Approving runs exactly what is above. ${no}` };
+  if (votes) return { act: k.proposed ? "Vote for the edit" : "Vote yes", question: k.change?.kind === "vote" ? "Vote for these arguments?" : k.proposed ? "Vote for the edited call? It voids other votes." : "Vote yes to exactly this?", yes: "Vote yes", no: "Decline", help: `The tool runs when enough people voted for the same. One no is enough. ${no}` };
+  return k.proposed ? { act: "Approve as edited", question: "Run your edit in the place of what was asked?", yes: "Yes, run the edit", no: "Decline", help: no } : { act: "Approve", question: "Run exactly this?", yes: "Yes, run it", no: "Decline", help: `Approving runs exactly what is above. ${no}` };
 }
 
 /** Returns a function that returns the id of a decision. An unchanged decision that is sent again keeps its id, so it counts once. */

@@ -100,7 +100,7 @@ const onYes: Partial<Record<ResumeMode, string>> = {
 
 export function Facts({ call }: { call: Call }) {
   const s = call.suspension!, run = call.run;
-  const facts: [string, ReactNode][] = [["Answered by", <Text most={300}>{answeredBy(s)}</Text>], ["Waits since", <Time at={s.createdAt} />]];
+  const facts: [string, ReactNode][] = [["Answered by", <Text most={300}>{answeredBy(s)}</Text>], ["Asked", <Time at={s.createdAt} />]];
   if (s.action !== "in_doubt" && onYes[s.resumeMode]) facts.push(["On yes", onYes[s.resumeMode]]);
   if (run?.agent?.agentId) facts.push(["Agent", <Text most={128}>{run.agent.agentId}</Text>]);
   if (run?.threadId) facts.push(["Thread", <Link href={`/threads/${encodeURIComponent(run.threadId)}`}><Text most={128}>{run.threadId}</Text></Link>]);
