@@ -23,9 +23,9 @@ type Entry struct {
 	own       tool.Descriptor // descriptor from the source, without overrides
 	ownDigest string
 	claim     string    // digest to compare with the trusted one
-	trusted   *Pin      // In quarantine, the definition that is trusted instead. Else nil.
-	since     time.Time // when this definition was first received; set in quarantine only
-	refused   *Refusal  // in quarantine, the operator's refusal of this definition. Else nil.
+	trusted   *Pin      // the trusted definition that is used instead; set only in quarantine
+	since     time.Time // time when this definition was first received; set only in quarantine
+	refused   *Refusal  // the operator's refusal of this definition; set only in quarantine
 
 	words func() *rank.Document // reads the words of the descriptor when it is first called
 }

@@ -11,7 +11,7 @@ import (
 type decimal struct {
 	negative  bool
 	magnitude uint64
-	scale     uint8 // at most maxScale
+	scale     uint8 // not larger than maxScale
 }
 
 // maxScale keeps magnitude × 10^scale within 128 bits.

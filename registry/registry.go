@@ -67,7 +67,7 @@ func (s *snapshot) shows(e *Entry, namespace string) bool {
 // names has the ids and aliases of one namespace. No two may differ only in case, because people and models confuse Bash and bash.
 type names struct {
 	exact  map[string]*Entry
-	folded map[string]*Entry // by lower-case name
+	folded map[string]*Entry // entries by lower-case name
 }
 
 func newNames() *names { return &names{map[string]*Entry{}, map[string]*Entry{}} }

@@ -15,7 +15,7 @@ import (
 const (
 	maxSubschemas   = 2000
 	maxBranches     = 256  // branches of one anyOf, allOf or oneOf
-	maxPatternBytes = 1024 // also for a value of the format regex
+	maxPatternBytes = 1024 // maximum size of a pattern, and of a value of the format regex, in bytes
 	maxPatternSteps = 4096 // instructions of one pattern
 	maxNamePatterns = 512  // instructions of all patternProperties of one subschema
 	maxCount        = 1 << 53
@@ -86,7 +86,7 @@ type reference struct {
 type inspector struct {
 	draft   int
 	root    any
-	nodes   map[string]*node // by pointer
+	nodes   map[string]*node // nodes by pointer
 	anchors map[string]string
 	refs    []reference
 }

@@ -15,7 +15,7 @@ import (
 
 type memoryPins struct {
 	pins    map[string]registry.Pin
-	refused map[string]registry.Refusal // by source, id and digest
+	refused map[string]registry.Refusal // refusals by source, id and digest
 	fail    error
 }
 

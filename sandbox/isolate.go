@@ -165,7 +165,7 @@ func (run *run) follow() {
 		}
 	}
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // This goroutine cannot wait for the process, because another goroutine already did.
+		_ = run.handle.Signal(syscall.SIGKILL) // The error means that another goroutine has already waited for the process.
 	}
 	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a response")})
 	run.endOnce.Do(func() {

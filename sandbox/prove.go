@@ -88,7 +88,7 @@ const canaries = 3
 // A trial records what a canary could do.
 type trial struct {
 	tried    map[uint32]helper.Message
-	wrote    bool // whether it wrote a file outside
+	wrote    bool // true when the canary wrote a file outside
 	received int  // number of datagrams and connections that arrived outside
 	spent    cgroup.Usage
 }

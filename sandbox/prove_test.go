@@ -64,7 +64,7 @@ func TestKilledDuringACanary(t *testing.T) {
 		}
 	})
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // An error is expected, because the process was killed.
 	until(t, "the end of the canary's processes", func() bool {
 		left = slices.DeleteFunc(left, func(pid int) bool { // the kernel reparented them to this process
 			got, err := syscall.Wait4(pid, nil, syscall.WNOHANG|syscall.WALL, nil)

@@ -137,7 +137,7 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 // awaitHelper waits for the end of the helper and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
-		_ = c.handle.Kill() // This goroutine cannot wait for the process, because another goroutine already did.
+		_ = c.handle.Kill() // The error means that another goroutine has already waited for the process.
 	}
 	c.mu.Lock()
 	c.ended = true

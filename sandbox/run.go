@@ -222,7 +222,7 @@ func (r *Runner) follows(ctx context.Context, run *run) error {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // This goroutine cannot wait for the process, because another goroutine already did.
+		_ = run.handle.Signal(syscall.SIGKILL) // The error means that another goroutine has already waited for the process.
 	}
 	run.endedAt = time.Now()
 	close(run.ended)

@@ -55,8 +55,8 @@ type silent struct {
 type verdict struct {
 	Verdict string        `json:"verdict"` // allow, deny, block, ask, suspend, result
 	Reason  string        `json:"reason"`
-	Ticket  *ticket       `json:"ticket"` // for suspend
-	Result  *setResult    `json:"result"` // for result
+	Ticket  *ticket       `json:"ticket"` // set for the verdict suspend
+	Result  *setResult    `json:"result"` // set for the verdict result
 	Agent   *agentVerdict `json:"hookSpecificOutput"`
 
 	Continue   *bool  `json:"continue"` // false blocks the run

@@ -93,7 +93,7 @@ func TestCompactor(t *testing.T) {
 	for tool, text := range map[string]string{
 		"read": long, // the tool is not configured
 		"bash": long[:4<<10-1],
-		"bat":  strings.Repeat("different each time ", 500) + "\x1b[0m", // too little would be saved
+		"bat":  strings.Repeat("different each time ", 500) + "\x1b[0m", // unchanged, because too few bytes would be saved
 	} {
 		if _, _, ok := c.Compact(tool, text); ok {
 			t.Errorf("the text of %s is made shorter", tool)

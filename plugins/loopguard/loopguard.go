@@ -50,7 +50,7 @@ type Guard struct {
 	mu    sync.Mutex
 	cfg   Config
 	runs  map[key]*list.Element
-	order list.List // of *run, the most recently called last
+	order list.List // values are *run, the most recently called run last
 }
 
 // key identifies a run, or a thread for calls without a run.

@@ -70,7 +70,7 @@ func TestRepeatedCalls(t *testing.T) {
 			t.Fatal(e)
 		}
 	}
-	for range 2 { // twice, because a refused call is not counted
+	for range 2 { // The call is made twice, because a refused call is not counted.
 		wantReason(t, try(t, g, again), loopguard.ReasonRepeated, "read", "3 times", "last 3 calls", "change the arguments", "another tool")
 	}
 	for name, other := range map[string]*hook.Input{

@@ -370,7 +370,7 @@ func TestOrderUnderChaos(t *testing.T) {
 	target := r.target("ops")
 	target.AtOnce = 16
 	n := deliver(t, o, target)
-	for i := range 400 { // more than fit in memory
+	for i := range 400 { // 400 letters are more than fit in memory
 		in := suspended(fmt.Sprint("call-", i%40))
 		in.Event.Suspension.ID = fmt.Sprintf("%03d", i/40)
 		o.put(n, in)

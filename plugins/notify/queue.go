@@ -51,7 +51,7 @@ type queue struct {
 // waiting is a letter in memory.
 type waiting struct {
 	Letter
-	read     time.Time // on the monotonic clock
+	read     time.Time // time when the letter was read, on the monotonic clock
 	failures int
 	hurried  int // number of times that this letter became due earlier because the receiver accepted another letter
 	due      time.Time

@@ -42,7 +42,7 @@ func secrets(t testing.TB, lines ...string) []notify.Secret {
 // outbox stores letters in memory, as the engine does on disk.
 type outbox struct {
 	mu      sync.Mutex
-	letters map[string][]notify.Letter // by target
+	letters map[string][]notify.Letter // letters by target
 	dead    map[string]string          // reason of each dead letter, by ID
 	next    int64
 	changed chan struct{}

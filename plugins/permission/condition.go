@@ -50,7 +50,7 @@ func newCondition(p place, op operator, text string) (c condition, err error) {
 // A regex is a compiled regular expression with its size, which limits how long matching may take.
 type regex struct {
 	*regexp.Regexp
-	size int // in instructions
+	size int // number of instructions
 }
 
 // Limits for regular expressions. Matching takes up to 50 ns for each byte of text and each instruction of the expression. It cannot be

@@ -30,7 +30,7 @@ type ListedRule struct {
 	Sources, Callers     []string
 	When, Reason         string
 	FourEyes             bool
-	Roles, Groups        []string // of the approvers
+	Roles, Groups        []string // roles and groups of the approvers
 	Count                int      // approvals that are needed; 0 means one
 	Expires              time.Duration
 	Instead              bool

@@ -68,7 +68,7 @@ type layer struct {
 	name     string
 	rules    []*rule
 	byTier   map[tool.Tier]action // actions for calls that no rule matches; for a tier that is missing, the next layers decide
-	chosenBy []string             // for a mode: the roles that may choose it
+	chosenBy []string             // roles that may choose the layer; set only when the layer is a mode
 	slot     int                  // slot of the first tier
 }
 

@@ -50,7 +50,7 @@ func TestWhen(t *testing.T) {
 		{`arguments.s.startsWith("a")`, `{"s":1}`, broken},
 		{`arguments.s`, `{"s":"a"}`, broken},
 		{`1 / arguments.n == 1`, `{"n":0}`, broken},
-		{`arguments.l.all(x, arguments.l.all(y, arguments.l.all(z, x + y + z < 1000)))`, `{"l":[` + strings.Repeat("1,", 200) + `1]}`, broken}, // too expensive
+		{`arguments.l.all(x, arguments.l.all(y, arguments.l.all(z, x + y + z < 1000)))`, `{"l":[` + strings.Repeat("1,", 200) + `1]}`, broken}, // This expression is too expensive.
 		{`arguments.s.matches(arguments.p)`, `{"s":"a","p":"("}`, broken},
 	}
 	for _, tt := range tests {

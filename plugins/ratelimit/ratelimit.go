@@ -40,7 +40,7 @@ type limit struct {
 	rate    rate.Limit
 	refill  time.Duration // time from empty to full
 	buckets map[key]*list.Element
-	used    list.List // of *bucket, most recently used last
+	used    list.List // values are *bucket, the most recently used bucket last
 }
 
 // key identifies a bucket. Properties that the limit does not count by are empty.

@@ -24,8 +24,8 @@ type Live struct {
 
 // known is the current state of a Live.
 type known struct {
-	now    *Redactor // for new calls
-	always *Redactor // for calls that began before the last Swap
+	now    *Redactor // used for new calls
+	always *Redactor // used for calls that began before the last Swap
 	swaps  int
 }
 
@@ -70,7 +70,7 @@ func (l *Live) Know(name, text string) error {
 	return l.rebuildLocked(l.known.Load().swaps)
 }
 
-// more appends to list the elements of other that it lacks.
+// more appends to list those elements of other that are not in list yet.
 func more[T comparable](list, other []T) []T {
 	for _, v := range other {
 		if !slices.Contains(list, v) {

@@ -43,7 +43,7 @@ func TestKnownWhileACallRuns(t *testing.T) {
 		t.Errorf("progress says %q", text)
 	}
 	for _, part := range []string{"begins, ", "[redacted:old], ", "[redacted:new], ", "[redacted:old], [redacted:other].\n"} {
-		if strings.Count(got, part) < 2 { // in the call and in the background
+		if strings.Count(got, part) < 2 { // Each part must occur in the output of the call and in the output of the background stream.
 			t.Errorf("%q is not twice in %q", part, got)
 		}
 	}

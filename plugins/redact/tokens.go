@@ -19,7 +19,7 @@ type token struct {
 // A credential is recognized by the text before it, such as a header name. That text is kept.
 type credential struct {
 	name      string
-	before    string // in lower case
+	before    string // text before the credential, in lower case
 	separator string // set of separator bytes, of which one to eight follow before
 	least     int
 	run       *[256]bool

@@ -35,7 +35,7 @@ type Reminders struct {
 	mu     sync.Mutex
 	rules  []rule // replaced as a whole, never modified
 	spoken map[key]*list.Element
-	order  list.List // of *moment, newest last
+	order  list.List // values are *moment, the newest last
 }
 
 // key identifies a reminder in a run, or in a thread for calls without a run.

@@ -27,7 +27,7 @@ type Mount struct {
 	Version int
 	Root    string   // the group that the mount point shows
 	At      string   // the mount point
-	Options []string // for version 1, its controllers among other options
+	Options []string // mount options; for version 1, they include the controllers
 }
 
 // ParseMounts returns the control group hierarchies in a text like /proc/self/mountinfo.

@@ -43,7 +43,7 @@ func (g *Group) has(controller string) bool {
 // apply sets the limits that have changed.
 func (g *Group) apply(l Limits) error {
 	was := g.limits
-	g.limits = Limits{Memory: -1} // These limits equal no others, so the next call sets all limits again if this call fails.
+	g.limits = Limits{Memory: -1} // The method apply saves limits that differ from all others. So if this call fails, the next call sets all limits again.
 	if g.has(Memory) && l.Memory != was.Memory {
 		if err := g.applyMemory(l.Memory, was.Memory); err != nil {
 			return err

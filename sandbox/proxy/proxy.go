@@ -47,7 +47,7 @@ type Headers interface {
 type Plain struct {
 	Tag    string // tag of the run
 	Policy *sandbox.Policy
-	Host   string // in canonical form
+	Host   string // host in canonical form
 	Port   uint16
 }
 
@@ -67,9 +67,9 @@ const (
 // An Event describes one request of a process.
 type Event struct {
 	Tag     string // tag of the run; the caller may have chosen it
-	Source  string // from the run's policy
+	Source  string // Source of the run's policy
 	Method  string // HTTP method, or CONNECT; empty when the request could not be parsed
-	Host    string // in canonical form; empty when the request names none
+	Host    string // host in canonical form; empty when the request names no host
 	Port    uint16
 	Verdict Verdict
 	Why     string // reason; empty for Allowed

@@ -26,7 +26,7 @@ type request struct {
 	to     place
 	path   string // path and query of a plain request
 	fields []field
-	length int64 // of the body; -1 for a chunked body
+	length int64 // length of the body in bytes; -1 for a chunked body
 	waits  bool  // the process expects "100 Continue" before it sends the body
 	old    bool  // the request is HTTP/1.0
 }

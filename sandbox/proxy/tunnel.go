@@ -15,8 +15,8 @@ type tunnel struct {
 	conn, out net.Conn
 	in        *bufio.Reader // reads conn; may already contain buffered bytes
 	idle      time.Duration
-	began     time.Time    // on the monotonic clock
-	touched   atomic.Int64 // when the deadlines were last set, in nanoseconds after began; 0 means never
+	began     time.Time    // start of the tunnel, on the monotonic clock
+	touched   atomic.Int64 // time when the deadlines were last set, in nanoseconds after began; 0 means never
 	up, down  atomic.Int64
 }
 

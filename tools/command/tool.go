@@ -34,7 +34,7 @@ type scripted struct {
 	pins       []*pin
 	policy     *sandbox.Policy
 	pool       *pool                // nil when the program is not persistent
-	own        map[string]*scripted // by namespace: the variant of the tool for a namespace with a separate workspace
+	own        map[string]*scripted // variants of the tool for namespaces with a separate workspace, by namespace
 }
 
 func (r *reader) problem(path, format string, args ...any) error {

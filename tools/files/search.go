@@ -16,7 +16,7 @@ import (
 const (
 	blockSize   = 128 << 10 // size of a block in bytes; of a longer line, only this many bytes are searched
 	shownLength = 500       // maximum number of characters of a line in the output of grep
-	shownBefore = 100       // when a line is longer, the number of characters shown before the match
+	shownBefore = 100       // number of characters shown before the match when a line is longer than shownLength
 )
 
 // search collects the matches of grep in all files.

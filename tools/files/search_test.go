@@ -116,7 +116,7 @@ func TestGrep(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put("a.go", "one\ntwo TODO\nthree\nfour\nfive TODO\nsix\n")
 	b.put("b.txt", "todo\r\nTODO end\r\n")
-	b.put("src/c.go", "\ufeffTODO first\nlast TODO") // no line end at the end of the file
+	b.put("src/c.go", "\ufeffTODO first\nlast TODO") // This file has no line end at its end.
 	b.put("bin", "TODO\x00")
 	b.put("late", strings.Repeat("x\n", 100_000)+"TODO\x00\n")
 	b.put(".git/TODO", "TODO\n")

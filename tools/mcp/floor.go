@@ -34,7 +34,7 @@ type flight struct {
 // also made one at a time.
 type floor struct {
 	mu      sync.Mutex
-	flights map[string]*flight // by progress token
+	flights map[string]*flight // requests by progress token
 	asked   []*pending
 	alone   bool
 	changed chan struct{}

@@ -79,7 +79,7 @@ type Hub struct {
 	all sync.WaitGroup // counts the goroutines of servers
 
 	reload sync.Mutex         // allows one reload at a time
-	left   map[string]*signin // by key: the sign-in of a removed server, for a later server with the same key; guarded by reload
+	left   map[string]*signin // sign-ins of removed servers, by key; a later server with the same key uses them; guarded by reload
 	mu     sync.Mutex
 	//nolint:containedctx // servers that a reload adds live as long as those that were there
 	ctx     context.Context // context of Run; nil before Run

@@ -51,7 +51,7 @@ type server struct {
 	blocked []string          // network connections that the sandbox refused since the server was last ready
 	kept    []byte            // the list as Memory has it
 	shown   map[string]bool   // ids that were ever listed; only one goroutine at a time uses it
-	claims  map[string]string // for a separate process of a namespace: digests of how it describes its tools, by id; guarded by mu
+	claims  map[string]string // set for the separate process of a namespace: digests of the process's tool descriptions, by tool id; guarded by mu
 }
 
 // newServer returns a server for an entry. last is the sign-in of the previous server with this key, or nil. It is used again when address

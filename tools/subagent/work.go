@@ -182,7 +182,7 @@ func (w *work) take(a *answer, box *Toolbox) *tool.Result {
 	if len(a.calls) == 0 {
 		return w.done(a)
 	}
-	if s.Turns >= w.s.cfg.Turns { // This was the last permitted answer. The model could not read the results of its tool calls, so they are not made.
+	if s.Turns >= w.s.cfg.Turns { // This was the last permitted answer. The model could not read the results of the tool calls in it, so these calls are not made.
 		return w.stopped("TURNS", "its limit of %d turns", w.s.cfg.Turns)
 	}
 	if s.Usage.total() >= w.s.cfg.Tokens {

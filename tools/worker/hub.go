@@ -81,7 +81,7 @@ type Hub struct {
 	sessions map[*Session]struct{}
 	leases   map[string]*lease
 	attempts map[attemptKey]*lease // leases of the kind EXECUTE, until the journal has the outcome
-	answered map[string]*lease     // by lease id: those leases in attempts whose workers have reported an outcome
+	answered map[string]*lease     // leases from the map attempts whose workers have reported an outcome, by lease id
 	expected map[*lease]struct{}   // leases that an earlier daemon gave, until a worker connects and names them
 	waiting  list.List             // values are *waiter, oldest first
 	given    uint64                // number of leases given so far

@@ -48,7 +48,7 @@ type Connected struct {
 	Owner       tool.Principal
 	Tools       []string // ids that the worker serves, sorted
 	Labels      map[string]string
-	Since, Seen time.Time // when it connected, and when its latest message came
+	Since, Seen time.Time // time when the worker connected, and time of its latest message
 	Limit       int       // leases at the same time
 	Leases      int       // leases that it holds
 	Calls       []string  // calls of these leases, sorted
