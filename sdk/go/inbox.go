@@ -102,8 +102,8 @@ func (c *Client) WhoAmI(ctx context.Context, calls ...*tooldv1.Call) (*tooldv1.W
 	return again(ctx, c.patience, func() (*tooldv1.WhoAmIResponse, error) { return c.Calls.WhoAmI(ctx, r) })
 }
 
-// Claim says that the principal of the client looks at the open question of a call, for d or, when d is 0, for 5 minutes. Claim it again to
-// extend the time. A claim does not prevent other people from deciding.
+// Claim tells others that the principal of the client looks at the open question of a call. The claim lasts for d, or 5 minutes when d is
+// 0. Claim the question again to extend the time. Other people may still decide.
 func (c *Client) Claim(ctx context.Context, call *tooldv1.Call, d time.Duration) (*tooldv1.Claim, error) {
 	r := &tooldv1.ClaimSuspensionRequest{SuspensionId: call.GetSuspension().GetSuspensionId()}
 	if d != 0 {

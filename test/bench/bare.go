@@ -17,7 +17,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// bare is the reference server. It answers with the frames of a read-only no-op call and does no other work.
+// bare is the reference server. It answers a call with the same frames as the daemon for a read-only tool that does nothing, and does no
+// other work.
 type bare struct {
 	tooldv1.UnimplementedCallServiceServer
 	latest atomic.Pointer[frameNode]

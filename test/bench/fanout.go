@@ -32,9 +32,9 @@ func fanout(ctx context.Context, s *settings) (result, error) {
 	})
 }
 
-// A delivery is what the watchers of one server received: the daemon or the reference server.
+// A delivery is what the watchers of one server received. The server is the daemon or the reference.
 type delivery struct {
-	cpu      time.Duration // of the server, per event delivered to a watcher
+	cpu      time.Duration // CPU time of the server, for each event that a watcher got
 	rate     float64       // events per second over all watchers
 	perFrame float64
 }
@@ -65,7 +65,7 @@ func deliver(ctx context.Context, p *process, d time.Duration) (delivery, error)
 			return delivery{}, err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // until every watcher has caught up with the call
+	time.Sleep(200 * time.Millisecond) // Wait until every watcher has caught up with the call.
 	got, err := them.measure(p, d)
 	_, err2 := client.CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: spec.CallId})
 	return got, errors.Join(err, err2)
@@ -101,7 +101,7 @@ func (a *audience) join(ctx context.Context, client tooldv1.CallServiceClient, i
 	return nil
 }
 
-// measure returns what the watchers received during d, and what that cost the server.
+// measure returns what the watchers received within d, and the CPU time of the server for it.
 func (a *audience) measure(p *process, d time.Duration) (delivery, error) {
 	used, err := p.cpu()
 	if err != nil {

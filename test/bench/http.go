@@ -235,7 +235,7 @@ func answerJSON(w http.ResponseWriter, r *http.Request) {
 	c.Isolation.Required, c.Isolation.Network = "ISOLATION_LEVEL_NONE", "NETWORK_MODE_NONE"
 	c.Durability, c.Epoch, c.Detached, c.NotStored = "DURABILITY_BEHIND", 1, true, true
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(&res) // a write fails only when the client is gone
+	_ = json.NewEncoder(w).Encode(&res) // Ignore the error: a write fails only when the client is gone.
 }
 
 // serveBareHTTP runs the reference server of jsonCalls.

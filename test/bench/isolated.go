@@ -15,13 +15,14 @@ import (
 )
 
 // aside is the number of processes that one side starts in a turn. turns is the number of turns of each side in a round. Turns are short,
-// because the speed of the machine can change by a fifth within a second.
+// because the speed of the machine can change by 20 % within a second.
 const (
 	aside = 20
 	turns = 12
 )
 
-// isolated compares `true` under the default isolation profile with a plain exec of it. The starting process has a heap of 1 GiB.
+// isolated compares the program `true` under the default isolation profile with a plain exec of the same program. The process that starts
+// them has a heap of 1 GiB.
 func isolated(ctx context.Context, s *settings) (result, error) {
 	heap := make([]byte, 1<<30)
 	for i := 0; i < len(heap); i += os.Getpagesize() {

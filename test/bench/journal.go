@@ -77,7 +77,7 @@ func commitEnd(ctx context.Context, j store.Store, c *call.Call, sequence int64)
 	return j.Commit(ctx, &store.Change{Call: &done, Events: []call.Event{ev}})
 }
 
-// straight runs do from many goroutines directly against the store. It returns the number of runs per second.
+// straight runs do from many goroutines, directly on the store and without a daemon. It returns the number of runs per second.
 func straight(ctx context.Context, clients int, d time.Duration, do func(n int64) error) (float64, error) {
 	var count atomic.Int64
 	errs := make([]error, clients)

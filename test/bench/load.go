@@ -27,8 +27,8 @@ type client func(ctx context.Context, n int64) error
 // A sample is the measurement of one side in one round.
 type sample struct {
 	rate float64       // calls per second
-	cpu  time.Duration // of the server, per call
-	load time.Duration // of this process, per call
+	cpu  time.Duration // CPU time of the server for each call
+	load time.Duration // CPU time of this process for each call
 	p50  time.Duration
 }
 

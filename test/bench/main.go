@@ -39,7 +39,7 @@ type row struct {
 
 // A result is the outcome of a row: the ratios of the rounds and the measurements behind them.
 type result struct {
-	ratios []float64 // daemon / reference; empty for rows without a reference
+	ratios []float64 // daemon divided by reference; empty for rows without a reference
 	value  string    // for rows without a reference
 	detail string
 }
@@ -106,7 +106,7 @@ func run(ctx context.Context, s *settings, table []row, only string) error {
 			continue
 		}
 		fmt.Fprintf(os.Stderr, "%s …\n", r.name)
-		debug.FreeOSMemory() // Return the memory: a heap of 1 GiB from one row made the processes of the next row 3 % slower.
+		debug.FreeOSMemory() // Return the memory to the system: a heap of 1 GiB from one row made the processes of the next row 3 % slower.
 		got, err := r.run(ctx, s)
 		if err != nil {
 			failed++

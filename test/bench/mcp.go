@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// againstMCP compares with a server of test/bench/mcp, with the same number of clients. The calls are made by the client of the server's
-// library, as grpc-go's client makes the calls to the daemon. With thin, a minimal client makes them.
+// againstMCP compares the daemon with a server of test/bench/mcp, with the same number of clients. The client of the server's own library
+// makes the calls to that server, as grpc-go's client makes the calls to the daemon. If thin is set, a minimal client makes them instead.
 func againstMCP(kind string, thin bool) func(context.Context, *settings) (result, error) {
 	return func(ctx context.Context, s *settings) (result, error) {
 		if err := s.buildMCP(ctx); err != nil {
@@ -57,7 +57,7 @@ func loadMCP(ctx context.Context, s *settings, server *process, kind string, d t
 	}
 	answers := json.NewDecoder(out)
 	var ready readyLine
-	err = answers.Decode(&ready) // sent when the load has warmed up
+	err = answers.Decode(&ready) // The load sends this value after its warm-up.
 	before, err2 := server.cpu()
 	var r struct {
 		Calls             time.Duration

@@ -26,7 +26,7 @@ type plugin struct {
 	serve func(dir string) (at string, stop func(), err error)
 }
 
-// plugins have settings under which every call continues. The only exception is a cache row, in which the cache answers in place of the
+// plugins lists the measured plugins. Under their settings every call continues, except in one row: there the cache answers in place of the
 // tool.
 var plugins = []plugin{
 	{name: "ratelimit: one limit by principal", settings: "ratelimit: [{name: all, by: [principal], calls: 1000000, per: 1s}]\n"},
@@ -44,8 +44,8 @@ var plugins = []plugin{
 	{name: "a command as a gate", settings: "hooks: [{name: h, command: [/bin/true]}]\n"},
 }
 
-// pluginRows returns one row per plugin. Each measures the server CPU that the plugin adds to a read-only call, compared with a daemon
-// without it.
+// pluginRows returns a row for each plugin. The row measures how much more CPU time the server needs for a read-only call with the plugin
+// than without it.
 func pluginRows() (all []row) {
 	for _, p := range plugins {
 		all = append(all, row{p.name, "", p.cost})

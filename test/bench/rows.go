@@ -95,8 +95,8 @@ func besideBare(ctx context.Context, s *settings, measure func(daemon, reference
 	return measure(daemon, reference)
 }
 
-// alternate measures the two sides in turn (A B A B), in short turns. Other load on the machine lasts for seconds, so in a long turn one
-// side could meet load that the other side does not meet. With one long turn for each side, rounds differed by 30 %.
+// alternate measures the two sides in turn (A B A B), in short turns. Other load on the machine lasts for seconds. In a long turn, such
+// load could disturb only one of the sides: with one long turn for each side, rounds differed by 30 %.
 func alternate(s *settings, of ratio, daemon, reference func(time.Duration) (sample, error)) (out result, err error) {
 	const each = 5 // turns per round; odd, so that there is a median turn
 	var a, b sample

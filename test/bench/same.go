@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// A recorded call is a call that a daemon executed, as stored in its journal. References write it again, so that both sides write the same
-// rows with the same fields.
+// A recorded call is a call that a daemon executed, as its journal stores it. References write this call again, so that both sides write
+// the same rows with the same fields.
 type recorded struct {
 	call   *call.Call
 	events []call.Event

@@ -89,7 +89,7 @@ func (t *talk) write(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		runtime.Gosched() // lets clients queue more requests for this message
+		runtime.Gosched() // Let clients queue more requests for this message.
 		t.mu.Lock()
 		items := t.queue
 		t.queue = nil

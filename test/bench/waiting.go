@@ -51,7 +51,8 @@ func suspension(int) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}
 }
 
-// The journal for the rows that measure reads. One of every waitingShare calls is suspended; the others have ended.
+// These constants describe the journal for the rows that measure reads. One of every waitingShare calls is suspended; the others have
+// ended.
 const (
 	manyCalls    = 1_000_000
 	waitingShare = 20
@@ -195,7 +196,7 @@ func idleWatch(ctx context.Context, s *settings) (result, error) {
 
 // perWatcher measures the memory that each of a thousand idle watchers takes. join adds one.
 func perWatcher(p *process, join func() error) (result, error) {
-	const idle = 11 * time.Second // every five seconds an idle daemon returns unused memory
+	const idle = 11 * time.Second // Wait two periods: an idle daemon returns unused memory every five seconds.
 	come := func(watchers int) (resident int64, err error) {
 		for range watchers {
 			if err := join(); err != nil {
@@ -205,7 +206,7 @@ func perWatcher(p *process, join func() error) (result, error) {
 		time.Sleep(idle)
 		return p.resident()
 	}
-	before, err := come(20) // the first watchers load code that does not count
+	before, err := come(20) // The first watchers also load code, whose memory must not count.
 	if err != nil {
 		return result{}, err
 	}

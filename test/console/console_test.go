@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestConsole tests that people sign in, decide, race and see a call end, and that a killed daemon loses nothing of the inbox. Its pictures are in
-// bin/console. scripts/console.sh without arguments tests all screens.
+// TestConsole checks in a browser that people can sign in, decide, decide at the same time, and see a call end. It also checks that a
+// killed daemon loses nothing of the inbox. The pictures are in bin/console. scripts/console.sh without arguments tests all screens.
 func TestConsole(t *testing.T) {
 	for _, program := range []string{"node", "npm", "protoc", "chromium"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -18,7 +18,7 @@ type turn struct {
 	spec *tooldv1.BatchSpec
 	d    *daemon
 	c    *client
-	left int // events that the client still reads before the next kill; negative means no further kill
+	left int // number of events that the client still reads before the next kill; negative means no further kill
 }
 
 // hear counts events and kills the daemon when the client has read enough.
@@ -33,8 +33,8 @@ func (u *turn) hear(f *tooldv1.Frame) (enough bool) {
 	return false
 }
 
-// play sends the batch, approves its suspended calls, and sends it again until all calls have ended or the daemon is dead. It returns false
-// when the daemon is dead.
+// play sends the batch and approves its suspended calls. It sends the batch again until all calls have ended or the daemon is dead. It
+// returns false when the daemon is dead.
 func (u *turn) play(t *testing.T) (over bool) {
 	for range 10 {
 		var done *tooldv1.BatchFinished
@@ -89,8 +89,8 @@ func (u *turn) approve(t *testing.T, id string) (dead bool) {
 	return false
 }
 
-// TestBatchesOverKills kills the daemon with SIGKILL while batches run, wait and continue. Each batch must complete with one result per
-// call, and an approved call must run at most once.
+// TestBatchesOverKills kills the daemon with SIGKILL while batches run, wait and continue. Each batch must complete with one result for
+// each call. An approved call must run at most once.
 func TestBatchesOverKills(t *testing.T) {
 	h, kills := newHome(t), 0
 	rng := rand.New(rand.NewPCG(1, 8))

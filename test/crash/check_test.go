@@ -24,8 +24,8 @@ import (
 // checkers is the number of calls that are checked concurrently.
 const checkers = 8
 
-// verify checks all calls that are not settled yet, and a sample of the settled ones; with all, it checks every call. It returns early when
-// the daemon dies.
+// verify checks all calls that are not settled yet, and a sample of the settled calls. If all is set, it checks every call. It returns
+// early when the daemon dies.
 func (l *life) verify(rng *rand.Rand, all bool) error {
 	if err := l.info(); err != nil {
 		return err
@@ -51,12 +51,12 @@ func (l *life) verify(rng *rand.Rand, all bool) error {
 	return nil
 }
 
-// quietWithin limits how long calls may take to end or suspend: the linger time of their client, the queue's deadline and their own run
-// time.
+// quietWithin limits the time until all calls have ended or are suspended. It covers the linger time of their client, the deadline in the
+// queue, and the time for which they run.
 const quietWithin = 2 * time.Minute
 
-// quiet waits until all calls that a kill left unfinished have ended or are suspended. No client attaches meanwhile, so this happens only
-// through timeouts.
+// quiet waits until all calls that a kill left unfinished have ended or are suspended. No client attaches meanwhile, so a call can only end
+// by itself or by a timeout.
 func (l *life) quiet() error {
 	ctx, cancel := context.WithTimeout(l.ctx, quietWithin)
 	defer cancel()
@@ -106,8 +106,8 @@ func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 	crew.Wait()
 }
 
-// checkOpen reads the new events of a call and waits until the call has ended or is suspended. Then it compares everything with what
-// clients saw before.
+// checkOpen reads the new events of a call and waits until the call has ended or is suspended. Then it compares the call with everything
+// that clients saw before.
 func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	if !l.catchUp(it, rng) || !it.Told() {
 		return
@@ -139,10 +139,10 @@ func (l *life) checkOpen(it *item, rng *rand.Rand) {
 	}
 }
 
-// catchUp reads the new events of a call. It returns false when there is nothing more to check: the daemon is gone, or it does not know the
-// call and was allowed to forget it.
+// catchUp reads the new events of a call. It returns false when there is nothing more to check. This happens when the daemon is gone, or
+// when the daemon does not know the call and was allowed to forget it.
 func (l *life) catchUp(it *item, rng *rand.Rand) bool {
-	if it.group != nil { // A checker that does not find its call sends the whole batch again. The lock makes other checkers of the batch wait until then.
+	if it.group != nil { // A checker that does not find its call sends the whole batch again. The lock makes other checkers of this batch wait meanwhile.
 		it.group.checking.Lock()
 		defer it.group.checking.Unlock()
 	}
@@ -157,7 +157,7 @@ func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 		it.Break("P3", "the daemon does not know a call of a batch of which it had told events")
 	}
 	l.world(it)
-	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // Send the call again with the same id: it must run once.
+	if l.ctx.Err() != nil || it.tries.Load() > 5 || !l.start(it, rng) { // Send the call again with the same id. It must run only once.
 		return false
 	}
 	return true
@@ -187,7 +187,7 @@ func (l *life) await(it *item) error {
 	return nil
 }
 
-// clean returns nil for the error with which a reader stops early (errEnough), and any other error unchanged.
+// clean returns nil if err is errEnough, with which a reader stops early. It returns every other error unchanged.
 func clean(err error) error {
 	if errors.Is(err, errEnough) {
 		return nil
@@ -214,7 +214,7 @@ func (l *life) checkFixed(it *item, _ *rand.Rand) {
 	}
 }
 
-// world compares what is known of a call with the traces that its tool left (promise P3).
+// world compares the known events of a call with the traces that its tool left (promise P3).
 func (l *life) world(it *item) {
 	if n := it.Rounds(); n > 1 {
 		it.Break("P2", "asked %d times; one answer is enough, with the arguments as they were or with those that it brought", n)
@@ -225,7 +225,7 @@ func (l *life) world(it *item) {
 	if it.kind.counts == "" {
 		return
 	}
-	end := it.Ended() // Read the end before the traces, so that all traces of an ended call are seen.
+	end := it.Ended() // Read the end before the traces. If the call has ended, all its traces then exist already.
 	lines, err := l.traces(it)
 	if err != nil {
 		it.Break("life", "world: %v", err)

@@ -21,10 +21,10 @@ import (
 
 const (
 	startWithin = 2 * time.Minute // A daemon first checks a journal that was not closed cleanly. That takes 15 s per gigabyte on a quiet machine.
-	stopWithin  = 2 * time.Minute // the drain period of five seconds, on a machine with much other load
+	stopWithin  = 2 * time.Minute // The drain period is five seconds. The rest is for a machine with much other load.
 )
 
-// The principals of the tests. Bash runs without approval for auto; calls of the others need an approval.
+// The principals of the tests. Bash calls of auto run without approval. Bash calls of the other principals need an approval.
 const (
 	auto     = "auto"
 	asked    = "asked"
@@ -57,8 +57,8 @@ rules:
   - {name: two of them, action: ask, tools: ["*"], callers: [council], count: 2}
 `
 
-// The manifest of a command tool that asks a question before it does its work. The tool asks, not a gate: the program starts twice but
-// leaves only one trace.
+// The manifest of a command tool that asks a question before it does its work. The program, not a gate, asks the question. It therefore
+// starts twice, but it leaves only one trace.
 const (
 	manifest = `
 id: ask_first
@@ -130,7 +130,7 @@ type daemon struct {
 	epoch   int64
 	log     *logTail
 	killed  sync.Once
-	byUs    bool // the test's own kill ended it; read only after ended is closed
+	byUs    bool // the test itself killed the process; read only after ended is closed
 }
 
 // start starts a daemon. point is the value of TOOLD_FAILPOINT; empty means none.
@@ -145,7 +145,7 @@ func (h *home) start(point string) (*daemon, error) {
 	if point != "" {
 		cmd.Env = append(cmd.Env, "TOOLD_FAILPOINT="+point)
 	}
-	// Its own process group, so that Ctrl-C reaches only the test. If the test dies, the daemon dies too.
+	// The daemon gets its own process group, so that Ctrl-C reaches only the test. If the test dies, the kernel kills the daemon too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	d := &daemon{cmd: cmd, ready: make(chan struct{}), stands: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
 	cmd.Stderr = d.log
@@ -163,8 +163,8 @@ func (h *home) start(point string) (*daemon, error) {
 	return d, nil
 }
 
-// attend starts the daemon, reads its output and waits for its end, all on one OS thread. Pdeathsig fires when the thread that started the
-// process ends.
+// attend starts the daemon, reads its output and waits for its end, all on one OS thread. The reason is Pdeathsig: the kernel sends this
+// signal when the thread that started the process ends.
 func (d *daemon) attend(out io.Reader, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -195,7 +195,7 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			close(d.stands)
 		}
 	}
-	_ = d.cmd.Wait() // ProcessState has the outcome
+	_ = d.cmd.Wait() // Ignore the error: ProcessState has the outcome.
 	close(d.ended)
 }
 
@@ -214,7 +214,7 @@ func (d *daemon) awaitReady() (bool, error) {
 
 // kill sends SIGKILL and returns when the process is gone.
 func (d *daemon) kill() {
-	d.killed.Do(func() { d.byUs = d.cmd.Process.Kill() == nil }) // an error means that it was already reaped
+	d.killed.Do(func() { d.byUs = d.cmd.Process.Kill() == nil }) // An error means that the process was already reaped.
 	<-d.ended
 }
 
@@ -226,7 +226,7 @@ func (d *daemon) stop() error {
 	select {
 	case <-d.ended:
 	case <-time.After(stopWithin):
-		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // writes its goroutines to the log
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // The daemon writes its goroutines to the log.
 		select {
 		case <-d.ended:
 		case <-time.After(20 * time.Second):
@@ -250,7 +250,8 @@ func (d *daemon) dead() bool {
 	}
 }
 
-// died reports how a daemon ended that was not asked to stop. It returns an error when neither the test nor the fail point killed it.
+// died checks how a daemon ended that was not asked to stop. atPoint reports whether it ended at its fail point. If neither the test nor
+// the fail point killed the daemon, died returns an error.
 func (d *daemon) died() (atPoint bool, err error) {
 	<-d.ended
 	status, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)

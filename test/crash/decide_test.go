@@ -59,15 +59,15 @@ func decider(it *item, d *tooldv1.Decision) string {
 	id := d.GetDecisionId()
 	switch {
 	case it.kind.answer != nil:
-		return it.kind.caller // the caller answers a question of the tool itself
+		return it.kind.caller // A question of the tool itself is answered by the caller.
 	case it.kind.caller == council && id[len(id)-1]%2 == 0:
 		return second
 	}
 	return approver
 }
 
-// answer sends a decision and records the daemon's reply. It may be called again with the same decision. With hurry, the client disconnects
-// after the first frame.
+// answer sends a decision and records the daemon's reply. It may be called several times with the same decision. If hurry is set, the
+// client disconnects after the first frame.
 func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bool) {
 	it.Send(suspension, d)
 	sent := &l.decisions
@@ -108,7 +108,7 @@ func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bo
 	l.unexpected(it, "resume with "+d.GetDecisionId(), err)
 }
 
-// replay sends an earlier decision again, perhaps one from an earlier life.
+// replay sends an earlier decision again. The decision may be from an earlier life.
 func (l *life) replay(it *item, rng *rand.Rand) {
 	if sent := it.Sent(); len(sent) > 0 {
 		s := sent[rng.IntN(len(sent))]
@@ -117,8 +117,8 @@ func (l *life) replay(it *item, rng *rand.Rand) {
 	}
 }
 
-// contest sends decisions that the daemon must refuse: a different decision for an answered question, or the winning id with different
-// content.
+// contest sends decisions that the daemon must refuse. One is a different decision for an answered question. The other has the id of the
+// winning decision but different content.
 func (l *life) contest(it *item, rng *rand.Rand) {
 	won := ledger.Sent{}
 	for _, s := range it.Sent() {

@@ -22,8 +22,8 @@ const (
 	followedKills = 3
 )
 
-// TestEventsOverKills follows a run with curl, as a script does, while the daemon is killed and started again. Each time, curl continues from the
-// id of the last complete event. Every event of the log must come, and none twice.
+// TestEventsOverKills follows a run with curl, as a script would, while the daemon is killed and started again. Each time, curl continues
+// from the id of the last complete event. Each event of the log must arrive exactly once.
 func TestEventsOverKills(t *testing.T) {
 	h := newHome(t)
 	h.serveWith = []string{"--listen-http", "127.0.0.1:0"}
@@ -41,7 +41,7 @@ func TestEventsOverKills(t *testing.T) {
 		both.Go(func() { work.run(ctx, d) })
 		if life < followedKills {
 			before := f.events
-			err = f.follow(ctx, d, func() bool { return f.events >= before+9 }) // in the middle of the third call
+			err = f.follow(ctx, d, func() bool { return f.events >= before+9 }) // The condition becomes true in the middle of the third call.
 			d.kill()
 		} else {
 			err = f.follow(ctx, d, func() bool { return len(f.finished) == followedCalls })
@@ -78,7 +78,7 @@ func (w *followedWork) run(ctx context.Context, d *daemon) {
 		}
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
-			return // the follower then gets no further events, and the test fails
+			return // The follower then gets no more events, and the test fails.
 		}
 	}
 }
@@ -87,7 +87,7 @@ func followedCall(i int) string { return fmt.Sprintf("call-followed-%06d", i) }
 
 type follower struct {
 	cursor      string             // id of the last complete event
-	seen        map[string][]int64 // sequences by call
+	seen        map[string][]int64 // sequence numbers of the events, by call
 	finished    map[string]bool
 	events      int
 	connections int
@@ -124,7 +124,7 @@ func (f *follower) connect(ctx context.Context, d *daemon, enough func() bool) e
 		return err
 	}
 	f.connections++
-	defer func() { _ = curl.Wait() }() // ended by cancel
+	defer func() { _ = curl.Wait() }() // Ignore the error: cancel has ended curl.
 	defer cancel()
 	event := map[string]string{}
 	lines := bufio.NewScanner(out)

@@ -28,8 +28,8 @@ type disk struct {
 	ballast int
 }
 
-// mountSmall mounts a small file system on a directory, which needs root. Without this right it logs that and returns nil, or fails the
-// test in CI.
+// mountSmall mounts a small file system on a directory. This needs root. Without root, it logs this and returns nil; in CI, it fails the
+// test.
 func mountSmall(t *testing.T, dir string) *disk {
 	t.Helper()
 	must(t, os.MkdirAll(dir, 0o700))
@@ -63,7 +63,7 @@ func (d *disk) fill() {
 // takeReserve also removes the journal's reserve and fills its space.
 func (d *disk) takeReserve() {
 	d.t.Helper()
-	// The daemon may have released its reserve already when it met the full disk.
+	// The daemon may already have released its reserve when the disk became full.
 	if err := os.Remove(filepath.Join(d.dir, "reserve")); !errors.Is(err, fs.ErrNotExist) {
 		must(d.t, err)
 	}
@@ -83,13 +83,13 @@ func full(err error) bool {
 	return code == codes.ResourceExhausted && reason == "STORAGE_FULL"
 }
 
-// A scene is a step that a call takes while the disk is full.
+// A scene is one step of a call that happens while the disk is full.
 type scene struct {
 	name, kind string
 	begun      bool // the call must be started while there is still space
 	act        func(*life, *item) error
-	// refused means that without the reserve the step is refused, and the same request succeeds later. Otherwise the step succeeds at once
-	// or waits for space.
+	// refused means that without the reserve the daemon refuses the step, and that the same request succeeds later. Otherwise the step
+	// succeeds at once, or waits for space.
 	refused bool
 }
 
@@ -109,8 +109,8 @@ func scenes() []scene {
 // TestFullDisk (T87, P7) fills the disk of a real daemon before each step of a call.
 //
 // With the reserve, the step must succeed, and later calls must be refused. Without the reserve, the step must be refused or wait. When
-// there is space again, it must succeed in the same daemon. Then the daemon is killed, and the next one must know everything that clients
-// saw.
+// there is space again, it must succeed in the same daemon. Then the test kills the daemon. The next daemon must know everything that
+// clients saw.
 func TestFullDisk(t *testing.T) {
 	var steps atomic.Int64
 	t.Run("steps", func(t *testing.T) {

@@ -12,18 +12,18 @@ import (
 	"github.com/toold-dev/toold/test/crash/ledger"
 )
 
-// A group is a batch of the workload. The client sends the whole batch each time it requests one of its calls.
+// A group is a batch of the workload. To request one of its calls again, a client sends the whole batch.
 type group struct {
 	spec     *tooldv1.BatchSpec
 	caller   string
 	items    []*item
-	told     atomic.Bool // clients saw its events, so the daemon must keep the batch
-	checking sync.Mutex  // held while one of its calls is checked
+	told     atomic.Bool // clients have seen events of the batch, so the daemon must keep it
+	checking sync.Mutex  // held while one call of the batch is checked
 }
 
-// newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and do not ask questions. A call
-// that waits behind an open question would not progress. A life could then not end, because it waits until every call has ended or is
-// suspended.
+// newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and ask no questions. Otherwise a
+// call could wait behind an open question and make no progress. The life would then never end, because it waits until every call has ended
+// or is suspended.
 func (l *life) newTurn(rng *rand.Rand) bool {
 	fit := slices.DeleteFunc(slices.Clone(l.kinds), func(k *kind) bool {
 		return k.caller != asked || k.answer != nil || k.tool == asksFirst || k.most > 0 || k.thread
@@ -52,7 +52,8 @@ func (l *life) newTurn(rng *rand.Rand) bool {
 	return true
 }
 
-// startGroup sends a batch, perhaps again, and usually follows it until no call can progress. It returns false when the outcome is unknown.
+// startGroup sends a batch for the first time or again. It usually follows the batch until no call can make progress. It returns false when
+// the outcome is unknown.
 func (l *life) startGroup(g *group, rng *rand.Rand) bool {
 	book := l.led.Feed(func(id string) *ledger.Call {
 		g.told.Store(true)

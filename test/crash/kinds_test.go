@@ -23,7 +23,8 @@ type kind struct {
 	once   bool // the tool may run at most once
 	counts string
 	thread bool // the call belongs to a thread, and stores what it read as a document
-	// arguments returns the arguments of a call. edited returns the arguments that a decision may replace them with; nil means none.
+	// arguments returns the arguments of a call. edited returns the arguments with which a decision may replace them; a nil edited means
+	// that no decision does.
 	arguments, edited func(id string) any
 	answer            any // the result that a decision carries; nil means none
 	before            string
@@ -37,7 +38,7 @@ const (
 	texts  = "texts"
 )
 
-// The word that an execution writes. It shows which arguments the execution had.
+// The words that an execution may write. The word shows which arguments the execution had.
 const (
 	original = "original"
 	edited   = "edited"
@@ -92,8 +93,8 @@ func kinds() []*kind {
 		{name: endlessName, tool: "bash", caller: auto, weight: 4, once: true, counts: counts, arguments: command(original, endless)},
 		{name: "gated", tool: "bash", caller: asked, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
 		{name: "council", tool: "bash", caller: council, weight: 12, once: true, counts: counts, arguments: command(original, short), edited: command(edited, short)},
-		// After a crash the daemon reads the files to find out whether an attempt changed them. If it did not, the daemon starts another
-		// attempt. The traces count the changes.
+		// After a crash the daemon reads the file to find out whether the attempt changed it. If the file did not change, the daemon starts
+		// another attempt. The traces therefore count the changes, not the attempts.
 		{name: "edit", tool: "edit", caller: asked, weight: 8, counts: edits, before: "the end\n", arguments: edit(original), edited: edit(edited)},
 		{name: "write", tool: "write", caller: asked, weight: 5, counts: writes, arguments: write(original), edited: write(edited)},
 		{name: "noop", tool: "bench_write", caller: auto, weight: 8, once: true, arguments: benchArguments},
@@ -112,14 +113,14 @@ func kinds() []*kind {
 
 func benchArguments(id string) any { return object{"path": id, "pattern": "x"} }
 
-// An item is one call of the workload: its request and what is known of it.
+// An item is one call of the workload, with its request and everything that the test knows of the call.
 type item struct {
 	*ledger.Call
 	kind  *kind
 	spec  *tooldv1.CallSpec
 	born  int         // number of the life in which it was made
 	sent  atomic.Bool // it was requested at least once
-	fixed atomic.Bool // settled, and checked in a later life
+	fixed atomic.Bool // the call is settled, and was checked in a later life
 	tries atomic.Int64
 	group *group // the batch that contains it, or nil
 }
@@ -130,7 +131,7 @@ func newItem(led *ledger.Ledger, k *kind, id string, born int) *item {
 	if k.thread {
 		spec.Run.ThreadId = "thread-" + id
 	}
-	switch (len(k.name) + born) % 4 { // linger policy: never, zero, or the configured default
+	switch (len(k.name) + born) % 4 { // The linger policy is never, zero, or the configured default.
 	case 0:
 		spec.LingerNever = true
 	case 1:
@@ -142,7 +143,7 @@ func newItem(led *ledger.Ledger, k *kind, id string, born int) *item {
 func jsonText(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // cannot happen with the values of these tests
+		panic(err) // This cannot happen with the values of these tests.
 	}
 	return string(b)
 }

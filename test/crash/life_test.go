@@ -94,7 +94,7 @@ func (l *life) start(it *item, rng *rand.Rand) bool {
 	ctx, cancel := as(l.ctx, it.kind.caller)
 	defer cancel()
 	brief := it.kind.name == endlessName
-	if brief { // the daemon ends the stream regularly, shortly before the deadline
+	if brief { // The daemon ends the stream without an error, shortly before the deadline.
 		ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond+time.Duration(rng.IntN(150))*time.Millisecond)
 		defer cancel()
 	} else if rng.IntN(4) == 0 {
@@ -110,13 +110,13 @@ func (l *life) start(it *item, rng *rand.Rand) bool {
 	if err == nil {
 		err = l.follow(it, s, reading, l.patience(it, rng))
 	}
-	if brief && status.Code(err) == codes.DeadlineExceeded { // on a slow machine the deadline passes before the regular end
+	if brief && status.Code(err) == codes.DeadlineExceeded { // On a slow machine the deadline passes before the daemon ends the stream.
 		return true
 	}
 	return l.started(it, err)
 }
 
-// startOnce is start with the unary method.
+// startOnce does the same as start, with the unary method.
 func (l *life) startOnce(ctx context.Context, it *item, rng *rand.Rand) bool {
 	req := &tooldv1.CallToolRequest{Spec: it.spec}
 	if rng.IntN(2) == 0 {
@@ -145,7 +145,7 @@ func (l *life) patience(it *item, rng *rand.Rand) func(*tooldv1.Frame) bool {
 	return func(*tooldv1.Frame) bool { left--; return left <= 0 }
 }
 
-// reattach watches a call from a position of an earlier client, perhaps one of an earlier life.
+// reattach watches a call from a position that an earlier client reached. The position may be from an earlier life.
 func (l *life) reattach(it *item, rng *rand.Rand) {
 	if !it.Current(l.epoch) {
 		return
@@ -189,7 +189,7 @@ func (l *life) watchFrom(it *item, name string, from *ledger.Mark, follow bool, 
 	return err
 }
 
-// look compares a call's record with what is known of it.
+// look compares the record of a call with the known state of the call.
 func (l *life) look(it *item) error {
 	ctx, cancel := as(l.ctx, it.kind.caller)
 	defer cancel()

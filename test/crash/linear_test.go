@@ -16,8 +16,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// asking is a request about a question. The test models a question as a register that can be written once: it is empty until a decision
-// wins. wanted is the decision that the request sends; empty means a read.
+// asking is a request about a question. The test models a question as a register that can be written only once. The register is empty until
+// a decision wins. wanted is the decision that the request sends; an empty wanted means that the request only reads.
 type asking struct{ question, wanted string }
 
 // told is the daemon's answer: the winning decision, or empty while the question is open. unknown means that the daemon died before it
@@ -62,8 +62,8 @@ type history struct {
 	ops   []porcupine.Operation
 }
 
-// note runs one request and records it. It returns whether the request was answered. A decision without an answer may still take effect at
-// any later time, so it is recorded. A read without an answer is not recorded.
+// note sends one request and records it. It reports whether the request was answered. It also records a decision without an answer, because
+// the decision may still take effect at any later time. It does not record a read without an answer.
 func (h *history) note(in asking, do func() told) (answered bool) {
 	from := int64(time.Since(h.began))
 	out := do()
@@ -80,9 +80,9 @@ func (h *history) note(in asking, do func() told) (answered bool) {
 	return !out.unknown
 }
 
-// TestLinearizable (T64, P2) lets many approvers decide and read the same questions, while the real daemon is killed and restarted. The
-// requests must have an order in which the first decision of each question wins, and in which each request takes effect between its start
-// and its answer.
+// TestLinearizable (T64, P2) lets many approvers decide and read the same questions while the real daemon is killed and restarted. There
+// must be an order of the requests in which the first decision of each question wins. In this order, each request must take effect between
+// its start and its answer.
 func TestLinearizable(t *testing.T) {
 	rounds := 10
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
@@ -99,7 +99,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 	asked, unknown := 0, 0
 	for round := range rounds {
 		var open []*item
-		for life := range 3 { // the daemon of the last life is not killed
+		for life := range 3 { // The daemon of the last life is not killed.
 			rng := rand.New(rand.NewPCG(seed, uint64(3*round+life)))
 			point := ""
 			if life < 2 && rng.IntN(2) == 0 {

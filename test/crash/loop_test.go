@@ -171,7 +171,7 @@ func (l *loop) orderly(number int, busy bool) error {
 		return err
 	}
 	defer life.end()
-	if busy { // The daemon of the life before a busy one was killed.
+	if busy { // Before a busy life, the earlier daemon was killed.
 		if err := life.quiet(); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// binary is the path of the daemon. It has fail points, and the benchmark tools, which stream without side effects.
+// binary is the path of the daemon. This daemon has fail points. It also has the benchmark tools, which stream without side effects.
 var binary string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }

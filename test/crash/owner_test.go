@@ -38,8 +38,8 @@ func TestT108SecondDaemon(t *testing.T) {
 	must(t, first.stop())
 }
 
-// TestT108CopiedStore starts a daemon on a copy of a store whose owner was killed. Unfinished calls may have continued in the original. The
-// daemon holds them until an operator confirms that the store was only moved.
+// TestT108CopiedStore kills a daemon and starts another daemon on a copy of its store. The unfinished calls may have continued in the
+// original store. The new daemon therefore holds them until an operator confirms that the store was only moved.
 func TestT108CopiedStore(t *testing.T) {
 	holdsElsewhere(t, 108, func(_ *loop, from, to string) {
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -48,8 +48,8 @@ func TestT108CopiedStore(t *testing.T) {
 	})
 }
 
-// TestT86SalvagedStore checks the same as TestT108CopiedStore, for a store with a broken header after "toold salvage". Before the salvage,
-// no daemon opens the store.
+// TestT86SalvagedStore damages the header of a store. No daemon may open the store. After "toold salvage", the new store must behave as in
+// TestT108CopiedStore.
 func TestT86SalvagedStore(t *testing.T) {
 	holdsElsewhere(t, 86, func(_ *loop, from, to string) {
 		path := filepath.Join(from, "journal.db")
@@ -68,7 +68,7 @@ func TestT86SalvagedStore(t *testing.T) {
 	})
 }
 
-// held checks that the calls do not continue, and returns the question of the gated one.
+// held checks that neither call continues, and returns the question of the call gated.
 func (l *life) held(t *testing.T, gated, endless *item) *tooldv1.Suspension {
 	t.Helper()
 	open, _ := gated.Waiting()
@@ -103,7 +103,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to stri
 	})
 	copied := filepath.Join(l.dir, "copy")
 	bring(l, l.data, copied)
-	must(t, os.RemoveAll(l.data)) // so that the copy is the only store, and the operator's claim of a move is true
+	must(t, os.RemoveAll(l.data)) // The copy is now the only store, so the operator's statement that the store was only moved is true.
 	l.data = copied
 	gated, endless := items["gated"], items["endless"]
 

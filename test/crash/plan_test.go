@@ -11,7 +11,7 @@ import (
 
 // A plan says how a life ends.
 type plan struct {
-	point string // name:n; empty means a random moment
+	point string // fail point, in the form name:n; empty means a random moment
 	early bool   // kill before or during the daemon's recovery
 	after time.Duration
 }
@@ -26,8 +26,8 @@ func (p plan) String() string {
 	return fmt.Sprintf("%v into the work", p.after)
 }
 
-// failPoints returns all fail points of the engine and the journal. They are around each commit, before the tool starts, after it ends,
-// around the commit of its result, and after the commit of a cancel.
+// failPoints returns all fail points of the engine and the journal. They are before and after each commit, before the tool starts, after it
+// ends, before and after the commit of its result, and after the commit of a cancel.
 func failPoints() []string {
 	return []string{
 		"before-commit", "after-commit", "before-tool", "after-tool", "before-result", "after-result", "after-cancel",
@@ -35,7 +35,7 @@ func failPoints() []string {
 	}
 }
 
-// draw decides how a life ends: half of the lives at a named point, a sixth while the daemon starts.
+// draw decides how a life ends. Half of the lives end at a named point, and a sixth end while the daemon starts.
 func draw(rng *rand.Rand) plan {
 	switch n := rng.IntN(12); {
 	case n < 6:

@@ -10,7 +10,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// The client's action in the life that ends at the fail point.
+// These constants name what the client does in the life that ends at the fail point.
 const (
 	starts  = "start"
 	decides = "decide"
@@ -21,7 +21,7 @@ const (
 // and before its result is stored. T107 is the kill between the commit of a cancel and the end of the command.
 func TestNamedPoints(t *testing.T) { namedPoints(t, 1, func(*loop) {}) }
 
-// namedPoints tests every n-th point, where n is every. keepIn chooses the store.
+// namedPoints tests only one of every few points; the parameter every is this number. keepIn chooses the store.
 func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	t.Helper()
 	const (
@@ -36,7 +36,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	ran, not := []string{original}, []string(nil)
 	tests := []struct {
 		name, kind, act, point string
-		status                 tooldv1.CallStatus // of the call in the next life; zero means unknown to the daemon
+		status                 tooldv1.CallStatus // status of the call in the next life; zero means that the daemon does not know the call
 		executed               tooldv1.Executed
 		lines                  []string // traces that exist before any client sends another request
 	}{
@@ -78,7 +78,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 				if lines, err := l.traces(it); it.kind.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
 					t.Errorf("traces = %v, %v, want %v", lines, err, tt.lines)
 				}
-				must(t, life.verify(rng, true)) // repeats the requests that were not answered
+				must(t, life.verify(rng, true)) // This repeats the requests that got no answer.
 				if waiting, _ := it.Waiting(); waiting != nil {
 					life.answer(it, waiting.GetSuspensionId(), yes(it, waiting), false)
 				}
@@ -118,7 +118,7 @@ func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 		case cancels:
 			life.start(it, rng)
 			for lines, err := l.traces(it); err == nil && len(lines) == 0 && life.ctx.Err() == nil; lines, err = l.traces(it) {
-				time.Sleep(time.Millisecond) // until the command has started
+				time.Sleep(time.Millisecond) // Wait until the command has started.
 			}
 			life.unexpected(it, "cancel", life.cancel(it, time.Second))
 		}
@@ -131,7 +131,7 @@ func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 	}
 }
 
-// yes returns an approval of a question. If a decision was already sent, it returns that one.
+// yes returns an approval of a question. If a decision was already sent, it returns that decision.
 func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
 	if sent := it.Sent(); len(sent) > 0 {
 		return sent[0].Decision

@@ -41,8 +41,9 @@ func landing(n, nightly int) int {
 	return n
 }
 
-// spoil (T88) repeatedly closes every connection of the server. Sometimes it kills a process of the server, after which the server ends all
-// others. Sometimes it kills or restarts the whole server. No daemon may exit because of that. The returned function ends the faults.
+// spoil (T88) repeatedly closes every connection of the server. Sometimes it kills one process of the server, and the server then ends all
+// others. Sometimes it kills or restarts the whole server. No daemon may exit because of these faults. The returned function ends the
+// faults.
 func spoil(t *testing.T, server *pgtest.Server, seed uint64) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,8 +129,8 @@ func restart(server *pgtest.Server, rng *rand.Rand) error {
 	return server.Resume()
 }
 
-// takesOver starts two daemons on one store; the second is a standby. It starts calls on the first, calls lose to make it fail, and waits
-// until the second has taken over. Then it calls then with the life of the second.
+// takesOver starts two daemons on one store; the second is a standby. It starts calls at the first daemon, calls lose to make this daemon
+// fail, and waits until the second has taken over. Then it calls the function then.
 func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first *daemon, second *life, endless, gated *item)) {
 	t.Helper()
 	l.onPostgres(t)
@@ -160,7 +161,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 		life.start(it, rand.New(rand.NewPCG(1, 1)))
 	}
 	for lines, err := l.traces(endless); err == nil && len(lines) == 0; lines, err = l.traces(endless) {
-		time.Sleep(time.Millisecond) // until the command has started
+		time.Sleep(time.Millisecond) // Wait until the command has started.
 	}
 	lose(first)
 	if served, err := second.awaitReady(); err != nil || !served {
@@ -198,7 +199,7 @@ func wantStandby(t *testing.T, d *daemon) {
 	if code, reason, _ := refusal(err); code != codes.Unavailable || reason != "STANDBY" {
 		t.Errorf("a standby answers %v %s", code, reason)
 	}
-	wantHTTP(t, d, "/healthz", http.StatusOK) // otherwise Kubernetes would restart it
+	wantHTTP(t, d, "/healthz", http.StatusOK) // With another status, Kubernetes would restart the standby.
 	wantHTTP(t, d, "/readyz", http.StatusServiceUnavailable)
 	if body := wantHTTP(t, d, "/openapi.json", http.StatusServiceUnavailable); !strings.Contains(body, `"code":"unavailable"`) {
 		t.Errorf("a standby answers %s", body)
@@ -222,7 +223,7 @@ func wantHTTP(t *testing.T, d *daemon, path string, want int) string {
 func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 	t.Helper()
 	for ended := time.Now().Add(startWithin); endless.Ended() == nil && time.Now().Before(ended); pause(t.Context(), 100*time.Millisecond) {
-		must(t, next.look(endless)) // the first daemon may still run it until the hold is over
+		must(t, next.look(endless)) // The first daemon may still run this call until the hold ends.
 	}
 	must(t, next.verify(rand.New(rand.NewPCG(1, 1)), true))
 	if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
@@ -240,7 +241,7 @@ func lookAfter(t *testing.T, l *loop, next *life, endless, gated *item) {
 
 // TestT89StandbyTakesOver kills the owner while another daemon is its standby.
 func TestT89StandbyTakesOver(t *testing.T) {
-	t.Parallel() // it mostly waits for a lease and a hold
+	t.Parallel() // The test mostly waits for a lease and a hold.
 	l := newLoop(t, 89)
 	takesOver(t, l, (*daemon).kill, func(_ *daemon, next *life, endless, gated *item) {
 		lookAfter(t, l, next, endless, gated)
@@ -277,7 +278,7 @@ func TestT89StoppedOwnerIsFenced(t *testing.T) {
 }
 
 // TestT108StoreCopy copies a store into PostgreSQL. The unfinished calls of the copy must be held until an operator confirms that no other
-// daemon has continued them.
+// daemon has continued these calls.
 func TestT108StoreCopy(t *testing.T) {
 	holdsElsewhere(t, 8108, func(l *loop, from, to string) {
 		server := l.onPostgres(t)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPromisesNameTests compares docs/reference/promises.md with the tests. Each promise has a row with at least one test, and every named
-// test exists. Each attack has a test whose file name contains its number.
+// TestPromisesNameTests compares docs/reference/promises.md with the tests. Each promise must have a row with at least one test, and each
+// named test must exist. A file with a test of an attack must have the number of the attack in its name.
 func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/promises.md")
 	must(t, err)

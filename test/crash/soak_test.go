@@ -19,8 +19,8 @@ import (
 )
 
 // soakCalls returns the number of calls of the soak: 2,000 in the landing check, 131,072 in the nightly run. Each call has its own run. The
-// engine remembers the owners of 65,536 runs before it starts again, so each half of the nightly run fills that table once. That makes the
-// halves comparable.
+// engine remembers the owners of 65,536 runs, then forgets them and begins again. Each half of the nightly run therefore fills this table
+// once, so the halves can be compared.
 func soakCalls(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("TOOLD_SOAK_CALLS")
@@ -58,8 +58,8 @@ func (u usage) String() string {
 		float64(u.heap)/1e6, float64(u.resident)/1e6, u.goroutines, u.descriptors, u.processes, u.temporary, u.live)
 }
 
-// TestSoak (T93, P11) makes many calls of all kinds. A tenth of them are cancelled, and a twentieth have a tool that crashes. Whenever
-// nothing runs, the daemon must hold no more than it held after the first tenth of the calls.
+// TestSoak (T93, P11) makes many calls of all kinds. A tenth of the calls are cancelled, and in a twentieth the tool crashes. While nothing
+// runs, the daemon must hold no more resources than after the first tenth of the calls.
 func TestSoak(t *testing.T) { newHome(t).soak(t, soakCalls(t)) }
 
 func (h *home) soak(t *testing.T, total int) {
@@ -124,7 +124,7 @@ func meanHeap(all []usage) (mean int64) {
 
 const clients = 12
 
-// crowd runs one command per client, all at the same time. The daemon keeps some resources of commands, such as open files, for later
+// crowd runs one command for each client, all at the same time. The daemon keeps some resources of commands, such as open files, for later
 // commands. After crowd, the daemon holds as many of these resources as it will ever hold.
 func (s *soak) crowd() error {
 	var all sync.WaitGroup
@@ -276,7 +276,7 @@ func (s *soak) rest(t *testing.T, temporary string) (u usage) {
 			break
 		}
 	}
-	for range 10 { // take the lowest heap: garbage does not count
+	for range 10 { // Use the lowest of these values, because garbage must not count.
 		if again := s.look(t, temporary); again.heap < u.heap {
 			u = again
 		}
@@ -301,7 +301,7 @@ func (s *soak) look(t *testing.T, temporary string) usage {
 	processes := 0
 	for _, path := range children {
 		b, err := os.ReadFile(path)
-		if err == nil { // the thread may have ended
+		if err == nil { // Skip a thread that has ended meanwhile.
 			processes += len(strings.Fields(string(b)))
 		}
 	}

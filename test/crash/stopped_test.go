@@ -54,7 +54,7 @@ type shop struct {
 	t      *testing.T
 	rng    *rand.Rand
 	homes  [2]*home
-	fronts [2]*front // each forwards to the daemon of its home
+	fronts [2]*front // each front forwards connections to the daemon of its home
 	owner  atomic.Pointer[daemon]
 	tag    string
 	number atomic.Int64
@@ -76,7 +76,7 @@ type sale struct {
 	ended     int           // executions that ended
 	published *tooldv1.Call // the call's record with its outcome
 	bash      bool
-	lines     int // lines in its file when its outcome was published
+	lines     int // number of lines in the call's file when its outcome was published
 }
 
 func newShop(t *testing.T, server *pgtest.Server, number int, seed uint64) *shop {
@@ -108,7 +108,8 @@ func (s *shop) pay(ctx context.Context, c *worker.Call, _ struct{}) (string, err
 	return "paid", nil
 }
 
-// begin counts an execution. A second execution is a failure, and so is one after the call's outcome was published.
+// begin counts an execution. It reports a failure if this is the second execution of the call, or if the call's outcome was already
+// published.
 func (s *shop) begin(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *shop) begin(id string) {
 	}
 }
 
-// reconcile reports what became of an attempt. The answer is exact, because the worker counts its executions.
+// reconcile reports what happened in an attempt. The answer is exact, because the worker counts its executions.
 func (s *shop) reconcile(_ context.Context, c *worker.Call) (*tooldv1.WorkerResult, error) {
 	s.reconciled.Add(1)
 	s.mu.Lock()
@@ -213,7 +214,8 @@ func (s *shop) lines(id string) int {
 	return strings.Count(string(b), "\n")
 }
 
-// open starts the daemon of a home, and starts it again if it exits. On a busy machine a starting daemon may be too slow for its lease.
+// open starts the daemon of a home. If the daemon exits, open starts it again: on a busy machine a starting daemon may be too slow for its
+// lease.
 func (s *shop) open(h *home) (*daemon, error) {
 	for until := time.Now().Add(startWithin); ; {
 		d, err := h.start("")
@@ -300,8 +302,8 @@ func (s *shop) play(more func() bool) error {
 	return err
 }
 
-// stop stops an owner until another daemon has taken over, sometimes for longer than the hold, and then resumes it. The resumed daemon must
-// exit.
+// stop stops an owner (SIGSTOP) until another daemon has taken over, sometimes for longer than the hold. Then it resumes the owner, which
+// must exit.
 func (s *shop) stop(owner *daemon, at *home, next *daemon) (_ *daemon, err error) {
 	if owner.cmd.Process.Signal(syscall.SIGSTOP) != nil {
 		s.lostAlone.Add(1)
@@ -392,8 +394,8 @@ func (s *shop) check(outcomes map[string]int) {
 	}
 }
 
-// TestT126StoppedOwners stops the owners of several stores, under load and while calls are starting, until their lock has expired, and then
-// resumes them. No tool may run twice, and nothing may run after the outcome of its call was published.
+// TestT126StoppedOwners stops the owners of several stores under load, while calls are starting. It waits until the lock of each owner has
+// expired, and then resumes the owner. No tool may run twice, and nothing may run after the outcome of its call was published.
 func TestT126StoppedOwners(t *testing.T) {
 	server, err := pgtest.Start()
 	must(t, err)
@@ -500,8 +502,8 @@ func (f *front) pass(from, to net.Conn) {
 	delete(f.conns, from)
 }
 
-// TestT126HoldsForWorkers stops an owner while a worker runs a call. The old owner could resume and act until the hold is over. Until then,
-// the next owner must neither ask a worker about the attempt nor start another call of the thread.
+// TestT126HoldsForWorkers stops an owner while a worker runs a call. Until the hold ends, the old owner could resume and act. Until then,
+// the next owner must not ask a worker about the attempt, and must not start another call of the thread.
 func TestT126HoldsForWorkers(t *testing.T) {
 	const hold = 6 * time.Second
 	server, err := pgtest.Start()
@@ -565,7 +567,7 @@ func TestT126HoldsForWorkers(t *testing.T) {
 			if err == nil && answer.GetCall().GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND {
 				return
 			}
-			if id += "+"; time.Now().After(until) { // the worker has not registered its tool yet
+			if id += "+"; time.Now().After(until) { // The worker has not registered its tool yet.
 				t.Fatalf("%v %v\n%s", err, answer, d.log)
 			}
 		}

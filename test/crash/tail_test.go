@@ -11,12 +11,12 @@ import (
 )
 
 // TestT110LostTail kills the daemon while a read-only call streams, and resumes with the old cursor. If some events were written, the
-// daemon must report where the lost tail begins. If none were written, the call must run again under a new epoch. Without one of these two
-// reports, an event number that the client saw must never return with different content.
+// daemon must report where the lost tail begins. If none were written, the call must run again under a new epoch. Unless the daemon reports
+// one of these two, an event number that the client saw must never return with different content.
 func TestT110LostTail(t *testing.T) {
 	tests := []struct {
 		name  string
-		after int64 // the kill follows this event; an event comes every 10 ms, and events are written every 50 ms
+		after int64 // kill the daemon after this event; an event comes every 10 ms, and events are written every 50 ms
 		seen  func(*loop) int64
 	}{
 		{"nothing is written", 3, func(l *loop) int64 { return l.forgotten.Load() }},
@@ -25,7 +25,7 @@ func TestT110LostTail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLoop(t, 110)
-			const most = 20 // Several tries are needed: by chance all events may be written, or a busy client may see an event late.
+			const most = 20 // Several attempts are needed: all events may be written before the kill, or a busy client may see an event late.
 			n := 0
 			for ; n < most && tt.seen(l) == 0; n++ {
 				l.loseTail(t, tt.after)

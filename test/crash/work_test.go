@@ -80,7 +80,7 @@ func recent(items []*item, rng *rand.Rand) *item {
 	return items[len(items)-1-rng.IntN(back)]
 }
 
-// open returns the suspended calls, and all calls that have not ended.
+// open returns two lists: the suspended calls, and all calls that have not ended.
 func (l *life) open(items []*item) (waiting, going []*item) {
 	for _, it := range items {
 		if it.fixed.Load() || !it.Told() || it.Ended() != nil || !it.Current(l.epoch) {

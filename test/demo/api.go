@@ -54,7 +54,7 @@ func dial(address, token string) (*api, error) {
 	return a, nil
 }
 
-// cut breaks the connection with a reset, as a broken network would, in the middle of a transfer.
+// cut breaks the connection with a reset, in the middle of a transfer, as a broken network would.
 func (a *api) cut() {
 	a.mu.Lock()
 	for _, c := range a.raw {
@@ -106,7 +106,7 @@ func (a *api) reader(ctx context.Context, id string) func(string, int64, int64) 
 				return nil, err
 			}
 			if len(r.GetData()) == 0 {
-				return data, nil // the caller detects that it is short
+				return data, nil // The caller detects that the data is too short.
 			}
 			data = append(data, r.GetData()...)
 		}

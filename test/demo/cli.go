@@ -46,15 +46,15 @@ func (s *stage) toold(ctx context.Context, show int, args ...string) (answer, er
 	a, err := s.quiet(ctx, args...)
 	if err == nil {
 		s.tell.output(a.screen, show)
-		if a.code != exitUnreachable { // the tutorial does not show commands that reach no daemon
+		if a.code != exitUnreachable { // Do not show a command that reached no daemon.
 			s.session.add(a.words, a.stderr+a.stdout)
 		}
 	}
 	return a, err
 }
 
-// quiet runs a command without showing it. It returns an error when the command could not run or did not end in time, but not for its exit
-// code.
+// quiet runs a command without showing it. It returns an error when the command could not run or did not end in time. An exit code is not
+// an error.
 func (s *stage) quiet(ctx context.Context, args ...string) (answer, error) {
 	ctx, stop := context.WithTimeout(ctx, commandWithin)
 	defer stop()
@@ -87,7 +87,7 @@ type line struct {
 	text   string
 }
 
-// A running command delivers its output as it comes.
+// A running command delivers its output line by line while it runs.
 type running struct {
 	lines <-chan line // closed when the command has ended
 	done  func() answer
@@ -124,7 +124,7 @@ func (s *stage) begin(ctx context.Context, args ...string) (*running, error) {
 	go func() {
 		<-read
 		<-read
-		_ = cmd.Wait() // cmd.ProcessState has the outcome
+		_ = cmd.Wait() // Ignore the error: cmd.ProcessState has the outcome.
 		close(ended)
 		close(lines)
 	}()

@@ -29,7 +29,7 @@ const startWithin = 30 * time.Second
 func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {
 	cmd := exec.Command(bin, args...)
 	cmd.Dir, cmd.Env = dir, env
-	// Its own process group: Ctrl-C in the terminal reaches only the demo, which then stops the daemon.
+	// The daemon gets its own process group. Ctrl-C in the terminal therefore reaches only the demo, which then stops the daemon.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	d := &daemon{cmd: cmd, ended: make(chan struct{}), out: &tail{}, log: &tail{}}
 	cmd.Stdout, cmd.Stderr = d.out, d.log
@@ -40,7 +40,7 @@ func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {
 	d.process, _ = processAt(cmd.Process.Pid)
 	d.pid = cmd.Process.Pid
 	go func() {
-		_ = cmd.Wait() // cmd.ProcessState has the outcome
+		_ = cmd.Wait() // Ignore the error: cmd.ProcessState has the outcome.
 		close(d.ended)
 	}()
 	if err := eventually(startWithin, d.ready); err != nil {
@@ -69,7 +69,7 @@ func (d *daemon) ready() error {
 
 // kill sends SIGKILL, so that the daemon cannot clean up, as in a power cut.
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill() // an error means that it has ended
+	_ = d.cmd.Process.Kill() // An error means that the process has already ended.
 	<-d.ended
 }
 

@@ -72,7 +72,7 @@ func main() {
 	tell.line("\n", tell.paint(green, fmt.Sprintf("All %d steps did what they say, in %.1f s.", len(steps()), time.Since(began).Seconds())))
 }
 
-// A page is a file that shows a record of the demo. Without a name there is none.
+// A page is a file that shows the recorded session of the demo. An empty name means that there is no page.
 type page struct {
 	name   string
 	update bool

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A process is identified by its id and start time, so that a reused id is not mistaken for it.
+// A process is identified by its id and start time. A later process with the same id is therefore recognised as a different one.
 type process struct {
 	pid     int
 	started string // field 22 of /proc/<pid>/stat
@@ -24,7 +24,7 @@ type process struct {
 // processAt looks up a process. A zombie counts as gone, because it no longer runs.
 func processAt(pid int) (process, bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')') // the name may contain any character
+	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')') // Search for the last bracket, because the name of the process may contain any character.
 	if err != nil || open < 0 || end < open {
 		return process{}, false
 	}
@@ -55,7 +55,7 @@ func processesIn(dir string) ([]process, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // unreadable if the process has just ended
+		cwd, _ := os.Readlink(filepath.Join("/proc", e.Name(), "cwd")) // The link is unreadable if the process has just ended.
 		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
 		was := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == "PWD="+dir || string(v) == "OLDPWD="+dir })
 		if cwd != dir && !strings.HasPrefix(cwd, dir+"/") && !was {

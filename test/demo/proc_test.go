@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The demo's claims about processes depend on its search in /proc. The search must find an orphan that has its own session, a different
-// name and a different working directory.
+// TestProcessesAreFoundAndSeenToEnd checks the search in /proc, on which the demo's claims about processes depend. The search must find an
+// orphan with its own session, a different name and a different working directory.
 func TestProcessesAreFoundAndSeenToEnd(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -46,7 +46,8 @@ func untouched(c *tooldv1.Call) error {
 	return nil
 }
 
-// over reads the record of a call that has ended and checks how it ended. It adds the record to those that must never change again.
+// over reads the record of a call that has ended, and checks how the call ended. It adds the record to the list of records that must never
+// change again.
 func (s *stage) over(ctx context.Context, id string, status tooldv1.CallStatus, executed tooldv1.Executed, attempts int) (*tooldv1.Call, error) {
 	c, err := s.api.call(ctx, id)
 	if err != nil {
@@ -145,7 +146,7 @@ func bashArguments(command string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(map[string]string{"command": command}) // a string always encodes
+	_ = e.Encode(map[string]string{"command": command}) // Ignore the error: a string can always be encoded.
 	return strings.TrimSpace(b.String())
 }
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A session is the text of a terminal session in the tutorial: commands and their outputs. It replaces everything that differs each time
-// the demo runs: ids, times, digests, paths.
+// A session is the text of a terminal session in the tutorial: commands and their outputs. It replaces all values that differ each time the
+// demo runs: ids, times, digests and paths.
 type session struct {
 	on    bool
 	lines []string

@@ -48,7 +48,7 @@ func newStage(bin string, tell *teller) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil { // /proc shows the real path
+	if dir, err = filepath.EvalSymlinks(dir); err != nil { // Use the real path, because /proc shows it.
 		return nil, err
 	}
 	s := &stage{tell: tell, bin: bin, dir: dir, data: filepath.Join(dir, "data"), workspace: filepath.Join(dir, "workspace")}
@@ -129,7 +129,7 @@ func (s *stage) unchanged(ctx context.Context) error {
 	return nil
 }
 
-// curtain stops the daemon in order. Then it checks that no process remains and that every record is unchanged.
+// curtain stops the daemon normally. Then it checks that no process remains and that every record is unchanged.
 func (s *stage) curtain(ctx context.Context) error {
 	s.tell.line("\n", s.tell.paint(bold, "       The end: stopped in order, and what stays"))
 	s.tell.command(fmt.Sprintf("kill %d", s.daemon.pid))

@@ -87,7 +87,7 @@ func (s *stage) agentEnds(a *agentProcess) error {
 	return nil
 }
 
-// serveModel serves the recorded model on a free port. It refuses a history in which a call has no answer or two.
+// serveModel serves the recorded model on a free port. The model refuses a history in which a call has no answer or several answers.
 func serveModel(ctx context.Context) (url string, stop func(), err error) {
 	steps, err := model.Read(strings.NewReader(recording))
 	if err != nil {
@@ -98,7 +98,7 @@ func serveModel(ctx context.Context) (url string, stop func(), err error) {
 		return "", nil, err
 	}
 	server := &http.Server{Handler: model.New(steps), ReadHeaderTimeout: callWait}
-	go func() { _ = server.Serve(l) }() // returns after Close
+	go func() { _ = server.Serve(l) }() // The goroutine returns after Close.
 	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
 }
 
@@ -123,7 +123,7 @@ func (s *stage) startAgent(ctx context.Context, url string) (*agentProcess, erro
 		return nil, fmt.Errorf("%w (make demo builds it)", err)
 	}
 	go func() {
-		_ = a.cmd.Wait() // ProcessState has the outcome
+		_ = a.cmd.Wait() // Ignore the error: ProcessState has the outcome.
 		close(a.ended)
 	}()
 	return a, nil
@@ -140,6 +140,6 @@ func (a *agentProcess) says(text string) error {
 }
 
 func (a *agentProcess) kill() {
-	_ = a.cmd.Process.Kill() // an error means that it has ended
+	_ = a.cmd.Process.Kill() // An error means that the process has already ended.
 	<-a.ended
 }

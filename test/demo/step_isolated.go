@@ -23,7 +23,7 @@ const (
 // connects to the listener itself, so that only isolation explains the failures.
 func (s *stage) isolated(ctx context.Context) error {
 	file := filepath.Join(s.dir, hostFile)
-	// Readable for all users, so that only isolation hides it.
+	// All users may read the file, so only isolation hides it.
 	if err := os.WriteFile(file, []byte(hostSecret+"\n"), 0o644); err != nil {
 		return err
 	}

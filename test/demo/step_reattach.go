@@ -123,7 +123,7 @@ func (s *stage) watchAndLose(ctx context.Context, id string) (*tape, error) {
 		return nil, err
 	}
 	defer fragile.close()
-	t := newTape(id, s.api.reader(ctx, id)) // read the bytes of old events over the connection that stays
+	t := newTape(id, s.api.reader(ctx, id)) // The bytes of old events are read over the connection that is not broken.
 	stream, err := fragile.watch(ctx, id, "", true)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,8 @@ func (s *stage) watchAndLose(ctx context.Context, id string) (*tape, error) {
 	fragile.cut()
 	s.tell.note("watched over gRPC up to event %d, byte %d of stdout; then the TCP connection is torn", t.last(), len(t.streams["stdout"]))
 	if _, err := stream.Recv(); err == nil {
-		// Data that arrived before the cut could still be read. The demo leaves it unread, so that it resumes with an older cursor.
+		// Data that arrived before the cut could still be read. The demo does not read it, so that the watcher resumes with an older
+		// cursor.
 		s.tell.note("a frame that was on its way is thrown away: it has to come again")
 	}
 	return t, s.waitBeyond(ctx, id, t.last()+whileAway)
@@ -207,7 +208,7 @@ func (s *stage) cancelTree(ctx context.Context, id string, tree []process) error
 		return fmt.Errorf("the record says of the kill: %v", p)
 	}
 	ticks := s.file("ticks")
-	time.Sleep(200 * time.Millisecond) // ten ticks of a running command
+	time.Sleep(200 * time.Millisecond) // Wait for ten ticks, which a running command would write.
 	if s.file("ticks") != ticks {
 		return errors.New("the command still writes into the workspace")
 	}
@@ -229,7 +230,7 @@ func (s *stage) compare(ctx context.Context, torn, steady *tape, dropped int64) 
 	if err := torn.same(stored); err != nil {
 		return fmt.Errorf("the stored log is another one: %w", err)
 	}
-	// A kill between the command's two writes leaves one side with one line more.
+	// If the kill came between the command's two writes, one side has one line more.
 	out, ticks := string(torn.streams["stdout"]), s.file("ticks")
 	longer, shorter := out, ticks
 	if len(longer) < len(shorter) {

@@ -125,7 +125,7 @@ func (s *stage) pythonWorker(ctx context.Context) (err error) {
 	s.tell.output(greetPy, 12)
 	s.tell.command("python3 greet.py &")
 	log := &tail{}
-	// Debian's own Python, because Debian's grpcio is installed for it.
+	// Use Debian's own Python, because Debian's package of grpcio belongs to it.
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "greet.py")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
 	cmd.Env = append(environment(), "PYTHONPATH="+sdk, "ADDRESS="+s.daemon.tcp)

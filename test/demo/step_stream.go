@@ -12,7 +12,7 @@ import (
 const (
 	streamRows = 8
 	streamLoop = `for i in 1 2 3 4 5 6 7 8; do echo "line $i"; sleep 0.25; done; echo ran >> loop.txt`
-	// streamSpread is the least time between the first and the last line, so that lines do not all arrive at the end.
+	// streamSpread is the minimum time between the first and the last line. It shows that the lines do not all arrive at the end.
 	streamSpread = time.Second
 )
 

@@ -14,11 +14,11 @@ import (
 // another call. A new connection continues the same tape.
 type tape struct {
 	callID  string
-	cursor  string // of the last frame
+	cursor  string // cursor of the last frame
 	events  []*tooldv1.CallEvent
 	streams map[string][]byte // bytes of the output events
-	live    int64             // how many of the bytes came with their event
-	// read returns a range of a stream. It serves events from the journal, which contain only the position of their bytes.
+	live    int64             // number of bytes that came together with their event
+	// read returns a range of a stream. The tape needs it for events from the journal, which contain only the position of their bytes.
 	read func(stream string, offset, length int64) ([]byte, error)
 }
 

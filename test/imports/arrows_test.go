@@ -35,7 +35,7 @@ func TestArrowsAreKept(t *testing.T) {
 	tests := []struct {
 		path    string
 		imports string
-		want    string // part of the one violation; empty means none
+		want    string // part of the text of the only violation; empty means no violation
 	}{
 		{"tool", "context", ""},
 		{"tool", "go.uber.org/zap", "only the standard library"},
@@ -107,7 +107,7 @@ func TestArrowsAreKept(t *testing.T) {
 	}
 }
 
-// TestSourceRulesAreKept does the same for the rules that need the source code.
+// TestSourceRulesAreKept checks that a violation of each rule about source code is detected.
 func TestSourceRulesAreKept(t *testing.T) {
 	tests := []struct{ path, source, want string }{
 		{"lifecycle", `package p; func initial() {}; func (t T) init() {}; type T struct{}`, ""},
@@ -181,8 +181,8 @@ func sourceViolations(t *testing.T, p pkg) []string {
 	return bad
 }
 
-// fileViolations looks for init functions, for ways to start a process without os/exec, and for intervals computed from wall-clock numbers.
-// When an administrator changes the clock, such an interval ends at once or never.
+// fileViolations looks for init functions, for ways to start a process without os/exec, and for time intervals computed from wall-clock
+// numbers. When an administrator changes the clock, such an interval could end at once or never.
 func fileViolations(path string, file *ast.File) []string {
 	r, _ := rowOf(path)
 	starts := map[string][]string{
@@ -233,8 +233,8 @@ func fileViolations(path string, file *ast.File) []string {
 	return bad
 }
 
-// stampers are the packages that may convert a time to a stamp of the store's clock. In lifecycle/policy and daemon/wire it is a date that a
-// person or an issuer has named.
+// stampers are the packages that may convert a time to a stamp of the store's clock. In lifecycle/policy and daemon/wire, this time is a
+// date that a person or an issuer has named.
 var stampers = []string{"store", "store/storetest", "lifecycle/policy", "daemon/wire", "test/bench"}
 
 const wallInterval = " has an interval that counts from a number of the machine's clock: keep a time.Time, or nanoseconds after one"

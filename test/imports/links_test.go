@@ -16,7 +16,7 @@ var (
 	notInAnchor  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks checks that every link of every page leads to an existing file, and its fragment to a heading there.
+// TestLinks checks that each link of each page leads to an existing file, and that the fragment of the link names a heading in that file.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "*.md").Output()
 	if err != nil {

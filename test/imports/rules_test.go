@@ -7,12 +7,13 @@ import (
 
 const module = "github.com/toold-dev/toold/"
 
-// A row says what the packages of a folder may import. Paths in ours are relative to the module. A trailing /... means the folder and
-// everything below it. A package may always import packages of its own tree that the row covers.
+// A row says what the packages of a folder may import. The paths in the field ours are relative to the module. A path that ends with /...
+// means the folder and everything below it. Packages to which the same row applies may always import other packages of their own tree.
 type row struct {
 	folder string
 	ours   []string
-	// onlyStd allows only the standard library and the modules in theirs. Rows without it may use any module.
+	// onlyStd allows only two things: the standard library and the modules in the field theirs. Without onlyStd, a package may import any
+	// module.
 	onlyStd bool
 	theirs  []string
 	// proto allows gRPC, protobuf and our generated types.
@@ -28,7 +29,7 @@ func rows() []row {
 	return []row{
 		{folder: "tool", onlyStd: true},
 		{folder: "tool/typed", ours: []string{"tool"}, onlyStd: true, theirs: []string{"github.com/google/jsonschema-go"}},
-		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // call: tooltest checks and applies document commands with its functions
+		{folder: "tool/tooltest", ours: []string{"tool", "call"}, onlyStd: true}, // The import of call is needed because tooltest checks and applies document commands with functions of call.
 		{folder: "call", ours: []string{"tool"}, onlyStd: true},
 		{folder: "metric", onlyStd: true},
 		{folder: "setting", ours: []string{"tool"}, onlyStd: true},
@@ -96,13 +97,13 @@ func rows() []row {
 		{folder: "daemon", ours: []string{anything}, proto: true, starts: true}, // starts only the daemon that conformance restarts
 		{folder: "daemon/config", ours: []string{"cli/show", "hook/external", "lifecycle", "lifecycle/documents", "plugins/...", "sandbox/...", "secret", "setting", "store/postgres", "tool", "tools/..."}},
 		{folder: "daemon/status", ours: []string{"sandbox/isolation", "server/access", "server/service", "tool"}},
-		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // proto: OpenTelemetry's exporter uses it
+		{folder: "daemon/trace", ours: []string{"call"}, proto: true}, // The row allows proto because OpenTelemetry's exporter uses it.
 		{folder: "daemon/wire", ours: []string{"call", "hook", "lifecycle/...", "plugins/...", "registry/...", "server/access", "server/service", "store", "tool", "tools/..."}},
 		{folder: "cmd/toold", ours: []string{"daemon", "sandbox"}},
 		{folder: "cmd/toold-sandbox", ours: []string{"sandbox/helper"}}, // must stay small, because it starts with each isolated process
 		{folder: "conformance/...", ours: []string{"proto/..."}, proto: true},
 
-		// Folders that are not linked into the daemon.
+		// The folders below are not linked into the daemon.
 		{folder: "examples/...", ours: []string{"tool", "tool/typed", "call", "hook"}},
 		{folder: "examples/hooks/...", ours: []string{"proto/..."}, proto: true},
 		{folder: "examples/client/...", ours: []string{"proto/..."}, proto: true},

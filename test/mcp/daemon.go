@@ -86,7 +86,7 @@ func start(binary, dir string) (*daemon, error) {
 			d.cmd.Env = append(d.cmd.Env, v)
 		}
 	}
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in the terminal reaches only this program, which stops the daemon
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C in the terminal reaches only this program, which then stops the daemon.
 	d.cmd.Stderr = d.log
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
@@ -120,19 +120,19 @@ func (d *daemon) attend(out io.Reader, ready chan<- struct{}) {
 			close(ready)
 		}
 	}
-	_ = d.cmd.Wait() // ProcessState has the outcome
+	_ = d.cmd.Wait() // Ignore the error: ProcessState has the outcome.
 	close(d.ended)
 }
 
 // kill ends the daemon without warning.
 func (d *daemon) kill() {
-	_ = d.cmd.Process.Kill() // There is an error if it has already ended.
+	_ = d.cmd.Process.Kill() // An error means that the process has already ended.
 	<-d.ended
 }
 
-// stop ends the daemon in order.
+// stop ends the daemon with SIGTERM.
 func (d *daemon) stop() error {
-	_ = d.cmd.Process.Signal(syscall.SIGTERM) // There is an error if it has already ended.
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // An error means that the process has already ended.
 	select {
 	case <-d.ended:
 	case <-time.After(stopLimit):

@@ -148,7 +148,7 @@ func addChanges(ctx context.Context, w *worker.Worker, address string, running *
 		id := fmt.Sprintf("new_tool_%d", calls.Add(1))
 		more := worker.New(worker.Config{Address: address, Token: token(pool), Pool: id})
 		text(more, id, "Is new.", "Done.")
-		running.Go(func() { _ = more.Run(ctx) }) // The client notices when the tool does not appear.
+		running.Go(func() { _ = more.Run(ctx) }) // Ignore the error: the client of the test notices when the tool does not appear.
 		return "Added " + id + ".", nil
 	})
 }

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// serveOpen serves the endpoint of the daemon with the client's token, because the conformance suite cannot send one. It returns the
-// address. Where Host or Origin has the address of the proxy, the proxy writes the address of the daemon. It does not change other values.
+// serveOpen serves the daemon's endpoint at another address and adds the client's token, because the conformance suite cannot send a token.
+// It returns the address. If Host or Origin contains the address of the proxy, the proxy replaces it by the address of the daemon. It does
+// not change other values.
 func serveOpen(ctx context.Context, d *daemon) (string, error) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +32,7 @@ func serveOpen(ctx context.Context, d *daemon) (string, error) {
 		r.Out.Header.Set("Authorization", "Bearer "+token(client))
 	}}
 	whole := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body) // A body that is still open when the response begins would break the connection to the daemon.
+		body, err := io.ReadAll(r.Body) // Read the whole body first: a body that is still open when the response begins would break the connection to the daemon.
 		if err != nil {
 			return // the client is gone
 		}

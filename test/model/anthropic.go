@@ -20,7 +20,7 @@ type messagesRequest struct {
 	} `json:"tools"`
 }
 
-// messagesMessage has all members that the API accepts in a message. It refuses others.
+// messagesMessage has all members that the API accepts in a message. The API refuses other members.
 type messagesMessage struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`
@@ -64,7 +64,7 @@ func (messages) read(h *http.Request, body []byte) (*request, error) {
 		}
 		q.tools[t.Name] = true
 	}
-	var open *reply // the reply of the message before, when it has calls
+	var open *reply // the previous reply of the model, if it has calls
 	for i, text := range r.Messages {
 		var m messagesMessage
 		if err := strict(text, &m); err != nil {
@@ -117,7 +117,7 @@ func blocksOf(i int, content json.RawMessage) ([]messagesBlock, error) {
 	return blocks, nil
 }
 
-// answersOf checks that a message of the user answers all calls of the reply before it, in its first blocks.
+// answersOf checks that the first blocks of a user message answer all calls of the previous reply.
 func answersOf(i int, blocks []messagesBlock, open *reply) error {
 	text := false
 	for n, b := range blocks {
@@ -134,7 +134,7 @@ func answersOf(i int, blocks []messagesBlock, open *reply) error {
 		if text {
 			return invalid("", "messages.%d.content.%d: `tool_result` blocks must come before all other blocks of the message", i, n)
 		}
-		answer, _ := textOf(b.Content) // images have no text
+		answer, _ := textOf(b.Content) // Ignore the second result: images have no text.
 		open.answers[b.ToolUseID] = answer
 	}
 	if open != nil && len(open.answers) < len(open.calls) {

@@ -22,7 +22,7 @@ import (
 
 // A Step is one response of the model.
 type Step struct {
-	// Results are parts of the answers to the calls of the step before, in the order of the calls.
+	// Results are parts of the answers to the calls of the previous step, in the order of the calls.
 	Results []string `json:"results"`
 	Text    string   `json:"text"`
 	Calls   []Call   `json:"calls"`
@@ -112,7 +112,7 @@ type protocol interface {
 	refusal(e *refusal) any
 }
 
-// A request is what the model reads of a request.
+// A request has the parts of a request that the model uses.
 type request struct {
 	model   string
 	tools   map[string]bool
@@ -157,7 +157,7 @@ func (m *Model) handler(p protocol) http.HandlerFunc {
 		m.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(answer) // an error means that the agent has gone
+		_ = json.NewEncoder(w).Encode(answer) // Ignore the error: it means that the agent has disconnected.
 	}
 }
 
@@ -228,7 +228,7 @@ func sameJSON(a, b []byte) bool {
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it was decoded from JSON
+		panic(err) // This cannot happen: the value was decoded from JSON.
 	}
 	return b
 }

@@ -16,13 +16,13 @@ const recording = `
 {"results": ["gone"], "text": "Done."}
 `
 
-// A row is a request and what the model answers: a part of the body, and 400 when refused is set.
+// A row is a request and the expected response of the model: a part of its body, and the status 400 when refused is set.
 type row struct {
 	name, request, want string
 	refused             bool
 }
 
-// replaced returns a row. Its request is a good one in which one part is replaced.
+// replaced returns a row whose request is a valid one with one part replaced.
 func replaced(name, request, old, with, want string) row {
 	return row{name, strings.ReplaceAll(request, old, with), want, true}
 }

@@ -22,7 +22,7 @@ type chatRequest struct {
 	} `json:"tools"`
 }
 
-// chatMessage has all members that the API accepts in a message. It refuses others.
+// chatMessage has all members that the API accepts in a message. The API refuses other members.
 type chatMessage struct {
 	Role         string          `json:"role"`
 	Content      json.RawMessage `json:"content"`

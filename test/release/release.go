@@ -1,5 +1,5 @@
-// Package release gives a test the released Go module, and directories in which it builds programs from it as a stranger does, without the
-// repository.
+// Package release gives a test the released Go module. It also gives it directories in which the test builds programs from this module
+// without the repository, as a user does.
 package release
 
 import (
@@ -43,7 +43,7 @@ func New(t *testing.T, root string) *Release {
 	Command(t, fetch.Dir, nil, "go", "run", ".", "proxy", "-root", root, "-version", Version, "-to", proxy)
 	shareModules(t, strings.TrimSpace(Command(t, root, nil, "go", "env", "GOMODCACHE")), cache, ".")
 	return &Release{[]string{
-		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(Command(t, root, nil, "go", "env", "GOPROXY")), "GOMODCACHE=" + cache, "GOSUMDB=off", // no checksum database: our go.sum has the sums
+		"GOPROXY=file://" + proxy + "," + strings.TrimSpace(Command(t, root, nil, "go", "env", "GOPROXY")), "GOMODCACHE=" + cache, "GOSUMDB=off", // Do not use the checksum database, because our go.sum has the sums.
 		"GOFLAGS=-mod=mod -trimpath -modcacherw -tags=grpcnotrace", "GOWORK=off", "CGO_ENABLED=0",
 	}}
 }
@@ -51,7 +51,7 @@ func New(t *testing.T, root string) *Release {
 // A Program is an empty directory in which a test builds a program.
 type Program struct {
 	Dir     string
-	Environ []string // of commands in Dir, beside the environment of the test
+	Environ []string // variables for commands in Dir, in addition to the environment of the test
 }
 
 // Environ returns variables with which the go command finds the release.

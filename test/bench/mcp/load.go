@@ -19,7 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// input is 200 bytes, the same that the other loads send.
+// input has 200 bytes. The loads for the other servers send the same bytes.
 const input = `{"path":"src/main/server.go","pattern":"func Serve","limit":200,"offset":10,"recursive":true,"ignore_case":false,"ratio":0.75,"mode":"content","tags":["alpha","beta"],"note":"a short remark, 200 bytes"}`
 
 // version is a protocol version in which MCP has sessions. Later versions have none.
@@ -29,7 +29,7 @@ type report struct {
 	Calls   int64         `json:"calls"`
 	Elapsed time.Duration `json:"elapsed"`
 	P50     time.Duration `json:"p50"`
-	CPU     time.Duration `json:"cpu"` // of this process, for the whole load
+	CPU     time.Duration `json:"cpu"` // CPU time of this process for the whole load
 }
 
 // load calls a server with the client of its library. Each client has its own session and persistent connections.

@@ -1,8 +1,9 @@
-// Command mcp runs the MCP servers that `make bench` compares with: one typed no-op tool over streamable HTTP, by the official Go SDK or by
-// mcp-go. It is a separate module, so that toold's module depends on neither.
+// Command mcp runs the MCP servers with which `make bench` compares toold. Each server has one typed tool that does nothing, over
+// streamable HTTP. One server uses the official Go SDK, and one uses mcp-go. The command is a separate module, so that toold's module
+// depends on neither library.
 //
 // Both servers check arguments against the schema. Beyond that they do only what their library does by default: no token, no log, no
-// journal. `mcp load` calls them with the client of the same library.
+// journal. `mcp load` calls a server with the client of its library.
 package main
 
 import (

@@ -13,8 +13,8 @@ import (
 // A Call holds everything that is known of one call.
 type Call struct {
 	ID string
-	// Once means that the call's tool may run at most once. It is set for tools that are neither read-only nor idempotent and ask no
-	// question themselves.
+	// Once means that the call's tool may run at most once. It is set for tools that are not read-only, not idempotent, and ask no question
+	// themselves.
 	Once bool
 
 	ledger *Ledger
@@ -24,7 +24,7 @@ type Call struct {
 	last    int64 // newest event number seen
 	firm    int64 // events up to this number must not be lost or changed
 	life    int64 // the life in which the call was last seen
-	sync    bool  // all events that clients see are already durable
+	sync    bool  // every event that clients see is already durable
 	output  map[string]*bytesOf
 	marks   []Mark
 	rounds  []*Round
@@ -99,7 +99,7 @@ func (c *Call) Told() bool {
 	return c.last > 0 || c.end != nil || c.sync
 }
 
-// Settled returns the end of the call once the finished event is known and may not change any more. Otherwise it returns nil.
+// Settled returns the end of the call when the finished event is known and can no longer change. Otherwise it returns nil.
 func (c *Call) Settled() *End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +146,8 @@ func (c *Call) Marks() []Mark {
 	return append([]Mark(nil), c.marks...)
 }
 
-// Newest returns the farthest position in the log that any client saw, or nil. A client that resumes there after a crash learns about every
-// event that was lost.
+// Newest returns the last position in the log that any client has reached, or nil. A client that resumes there after a crash finds out
+// about every event that was lost.
 func (c *Call) Newest() *Mark {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Call) forgetLocked(from int64) {
 		}
 	}
 	c.last = min(c.last, from-1)
-	c.end = nil // The end was the last event, so drop it too.
+	c.end = nil // The end belongs to the last event, which was dropped.
 	kept := c.marks[:0]
 	for _, m := range c.marks {
 		if m.Sequence < from {

@@ -16,7 +16,7 @@ type content [16]byte
 func contentOf(m proto.Message) content {
 	bytes, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
-		panic("a message that was received cannot be written: " + err.Error()) // cannot happen with messages from gRPC
+		panic("a message that was received cannot be written: " + err.Error()) // This cannot happen with messages from gRPC.
 	}
 	sum := sha256.Sum256(bytes)
 	return content(sum[:16])

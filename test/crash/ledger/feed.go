@@ -71,7 +71,7 @@ func (c *Call) written(e *tooldv1.CallEvent) {
 	known, ok := c.events[n]
 	switch {
 	case !ok:
-		return // no client of the call has seen the event yet
+		return // No other client of the call has seen the event yet.
 	case known == contentOfEvent(e):
 		if n == c.firm+1 {
 			c.firm = n

@@ -97,7 +97,7 @@ func TestSeesContradictions(t *testing.T) {
 	tests := []struct {
 		name string
 		tell func(c *ledger.Call)
-		want string // part of the one expected violation; empty means none
+		want string // part of the text of the only expected violation; empty means no violation
 	}{
 		{"goes on after the cursor", func(c *ledger.Call) { tell(c, 1, nil, started); tell(c, 2, newest(c), at("c1.2.3", event(3, failed))) }, ""},
 		{"a hole", func(c *ledger.Call) { tell(c, 1, nil, started); tell(c, 2, newest(c), at("c1.2.4", event(4, "b"))) }, "event 4 (progress) where 3 has to come"},
@@ -273,7 +273,8 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// TestNewest checks readers at different positions: Newest returns the farther position, even if the other reader read last.
+// TestNewest reads a log with two readers at different positions. Newest must return the later position, even if the other reader has read
+// last.
 func TestNewest(t *testing.T) {
 	c := ledger.New().Call("call", false)
 	tell(c, 1, nil, at("c1.1.2", event(1, behind), event(2, "a")), at("c1.1.30", event(3, "b")))

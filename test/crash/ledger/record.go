@@ -4,8 +4,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A View is what was known when a request was sent. The answer may be older than other answers that arrived meanwhile, but not older than
-// the request.
+// A View is the state of a call that was known when a request was sent. The answer to the request may be older than other answers that have
+// arrived meanwhile. It must not be older than the View.
 type View struct {
 	firm    int64
 	ended   bool
@@ -27,8 +27,8 @@ func (c *Call) viewLocked() View {
 	return v
 }
 
-// Record processes a call's record that the daemon returned in this life. The log must have been read first in this life. since is the View
-// from before the request.
+// Record checks a record of the call that the daemon returned in this life. The caller must have read the log in this life before. since is
+// the View from before the request.
 func (c *Call) Record(record *tooldv1.Call, cursor string, life int64, since View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,7 +118,7 @@ func (l *Ledger) Listed(calls map[string]*Call, open map[string]*tooldv1.Suspens
 	for id, want := range open {
 		c, have := calls[id], held[id]
 		if now, untouched := c.Waiting(); !untouched || now.GetSuspensionId() != want.GetSuspensionId() {
-			continue // answered meanwhile
+			continue // The question was answered during the request.
 		}
 		switch {
 		case have == nil:

@@ -17,14 +17,14 @@ type Round struct {
 	resumed  int64 // number of the resumed event
 	winner   string
 	sent     []Sent
-	taken    map[string]bool // votes, including the deciding one, that the daemon has accepted
+	taken    map[string]bool // votes that the daemon has accepted, including the vote that decided
 }
 
 // Sent is an answer that a client sent. Its outcome may never become known.
 type Sent struct {
 	SuspensionID string
 	Decision     *tooldv1.Decision
-	Won          bool // known to be the deciding answer
+	Won          bool // this answer is known to have decided the question
 	Lost         bool // another answer is known to have decided
 }
 
@@ -46,7 +46,7 @@ func (c *Call) resumedLocked(d *tooldv1.Decision, sequence int64) {
 	c.ballotLocked(d.GetSuspensionId()).decided = d
 	r := c.roundLocked(d.GetSuspensionId())
 	if r == nil {
-		return // the question was not seen; the record will show it
+		return // The question was not seen in the log. The record will contain it.
 	}
 	if r.resumed > 0 && r.resumed != sequence {
 		c.breakLocked("P2", "question %s was answered by event %d and by event %d", d.GetSuspensionId(), r.resumed, sequence)
@@ -72,7 +72,8 @@ func (c *Call) roundLocked(id string) *Round {
 	return nil
 }
 
-// Waiting returns the question that is known to be open. untouched reports that no client has tried to answer it or to cancel the call.
+// Waiting returns the question that is known to be open. untouched is true if no client has tried to answer the question or to cancel the
+// call.
 func (c *Call) Waiting() (open *tooldv1.Suspension, untouched bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +93,7 @@ func (c *Call) Send(suspension string, d *tooldv1.Decision) {
 	defer c.mu.Unlock()
 	r := c.roundLocked(suspension)
 	if r == nil {
-		c.breakLocked("P1", "an answer to question %s, which was never told", suspension) // a bug in the test
+		c.breakLocked("P1", "an answer to question %s, which was never told", suspension) // This is a bug in the test.
 		return
 	}
 	c.noteLocked("send %v %s to %s", d.GetAction(), d.GetDecisionId(), suspension)

@@ -12,11 +12,11 @@ type Stream struct {
 	next int64 // the next expected event number; 0 accepts any
 	// from is the position at which the reading began. It may come from an earlier life.
 	from Mark
-	gap  bool // the stream reported a gap: the older tail is lost
+	gap  bool // the stream reported a gap, so the older tail of the log is lost
 	view View
 }
 
-// Open begins a reading. With a mark it continues after it. Without a mark it starts at any event.
+// Open begins a reading of the log. With a mark, the reading continues after this position. Without a mark, it starts at any event.
 func (c *Call) Open(name string, life int64, from *Mark) *Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Stream) gapLocked(g *tooldv1.Gap) {
 		c.breakLocked("P4", "%s: a tail of epoch %d lost in life %d, under epoch %d", s.name, epochOf(s.from.Cursor), s.life, g.GetEpoch())
 	}
 	s.next, s.gap = g.GetFirstKept(), true
-	if c.life < s.life { // otherwise another reading of this life has already handled the gap
+	if c.life < s.life { // Otherwise another reading of this life has already handled the gap.
 		c.forgetLocked(s.next)
 		c.life = s.life
 		c.firm = max(c.firm, s.next-1)
@@ -128,7 +128,7 @@ func (c *Call) tellLocked(by string, life int64, e *tooldv1.CallEvent) {
 		c.life = max(c.life, life)
 		return
 	}
-	if kind := by + kindOf(e); kind != c.kind { // the first of several similar events is enough
+	if kind := by + kindOf(e); kind != c.kind { // Record only the first of several similar events.
 		c.noteLocked("%s: %d %s%s", by, n, kindOf(e), detailOf(e))
 		c.kind = kind
 	}
@@ -151,7 +151,7 @@ func (c *Call) meaningLocked(by string, life int64, e *tooldv1.CallEvent) {
 		}
 		c.sync = c.sync || e.GetAccepted().GetDurability() == tooldv1.Durability_DURABILITY_SYNC
 	case e.GetSuspended() != nil:
-		c.sync = true // earlier events are written together with the question
+		c.sync = true // The daemon writes all earlier events together with the question.
 		c.suspendedLocked(e.GetSuspended().GetSuspension(), e.GetSequence())
 	case e.GetResumed() != nil:
 		c.sync = true
@@ -180,7 +180,7 @@ func (c *Call) endLocked(by string, status tooldv1.CallStatus, executed tooldv1.
 	}
 	before := c.end
 	if before != nil && before.sequence == 0 && before.life < life && !c.sync {
-		before = nil // only a record showed that end, so a crash may have lost it without a gap
+		before = nil // Only a record showed the earlier end. A crash may have lost this end without a gap.
 	}
 	if before != nil {
 		if before.Status != status || before.Executed != executed || before.result != now.result {
