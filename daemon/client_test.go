@@ -34,7 +34,7 @@ func TestAgentTranscript(t *testing.T) {
 }
 
 // playTranscript compares the lines that a client prints with a transcript. At the line of the call that the client watches, it kills the
-// daemon, and answers the question of this call in the next one.
+// daemon, starts the next daemon, and answers the question of this call there.
 func playTranscript(t *testing.T, transcript string, start func(address string) *exec.Cmd) {
 	text, err := os.ReadFile("../sdk/testdata/" + transcript)
 	must(t, err)

@@ -203,7 +203,7 @@ func TestDigestsOfTwoDataDirectories(t *testing.T) {
 }
 
 // TestManifestsReload checks that a reload applies all manifests or none. When a manifest changes, the answers to open questions about the
-// old one become invalid.
+// old manifest become invalid.
 func TestManifestsReload(t *testing.T) {
 	s := newSite(t, "")
 	greet := "id: greet\nrun: {program: /bin/echo, args: [hello]}\n"

@@ -298,7 +298,7 @@ func (d *daemon) trim(ctx context.Context) {
 // Such a call is recovered after two checks.
 const checkOwnersEvery = time.Minute
 
-// checkOwners recovers unfinished calls that no part of the daemon processes.
+// checkOwners recovers unfinished calls on which no part of the daemon works.
 func (d *daemon) checkOwners(ctx context.Context) {
 	ticker := time.NewTicker(checkOwnersEvery)
 	defer ticker.Stop()

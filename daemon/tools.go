@@ -30,9 +30,9 @@ const builtin = "builtin"
 // embedded is the source of the tools that the embedding program adds with [WithTools].
 const embedded = "embedded"
 
-// mayStartProcesses reports whether calls of a tool may start processes under this daemon. For a built-in or embedded tool, this is so if
-// it declares that it requires isolation or a network. Tools of workers and subagents start none. Tools of all other sources are assumed to
-// start processes.
+// mayStartProcesses reports whether calls of a tool may start processes under this daemon. For a built-in or embedded tool, it returns true
+// if the tool declares that it requires isolation or a network. Tools of workers and subagents start no processes. Tools of all other
+// sources are assumed to start processes.
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
 		return false // a worker's processes do not run under this daemon's isolation

@@ -60,9 +60,9 @@ func (c *capacity) thread() limit.Thread {
 	return limit.Thread{Namespace: p.l.key.Namespace, Thread: p.in.Run.Thread, Parent: p.in.Run.ParentCall}
 }
 
-// enterThread waits for the call's turn in its thread, at most for the queue timeout. It assesses a call with resources again when it is the
-// call's turn, because an earlier call may have changed what a name refers to. If the resources differ then, the call waits for the new
-// ones. If they differ once more, it waits until it is alone.
+// enterThread waits for the call's turn in its thread, at most for the queue timeout. If the call names resources, enterThread assesses it
+// again when its turn comes, because an earlier call may have changed what a name refers to. If the resources are different then, the call
+// waits for the new resources. If they are different once more, the call waits until it is alone.
 func (c *capacity) enterThread(ctx context.Context) outcome.Conclusion {
 	for again := false; ; again = true {
 		named := c.p.in.Assessment.Resources
@@ -151,7 +151,7 @@ func (c *capacity) admit(ctx context.Context) outcome.Conclusion {
 		}
 		release, err := hooks.Timed(ctx, &c.p.found.hookRuns, "ADMIT", entry, func(ctx context.Context) (func(), error) { return entry.Hook.Admit(ctx, c.p.in) }, c.giveBack)
 		if err != nil && ctx.Err() != nil {
-			return c.p.stopped(ctx) // This is no failure of the hook: the call was stopped.
+			return c.p.stopped(ctx) // The hook did not fail: the call was stopped.
 		}
 		var refusal *tool.Error
 		if err != nil && !errors.As(err, &refusal) {

@@ -57,7 +57,7 @@ func (p *pipeline) rewrite(ctx context.Context) outcome.Conclusion {
 			}
 			text, err := hooks.Timed(ctx, &p.found.hookRuns, "REWRITE", entry, func(ctx context.Context) (string, error) { return entry.Hook.Rewrite(ctx, p.in) }, nil)
 			if err != nil && ctx.Err() != nil {
-				return p.stopped(ctx) // This is no failure of the hook: the call was stopped.
+				return p.stopped(ctx) // The hook did not fail: the call was stopped.
 			}
 			if err != nil {
 				if out := p.failedHook("rewrite", entry.Name, entry.OnFailure, err); out != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestClaimsInABatch checks calls that run together and change the same document. Of two conflicting commands, only the one that commits
-// first takes effect. Commands that add to a sum or a list do not conflict, and neither do the commands of calls that run one after
-// another.
+// TestClaimsInABatch checks calls that run together and change the same document. When two commands conflict, only the command that commits
+// first takes effect. Commands that add to a sum or a list do not conflict. Commands of calls that run one after another do not conflict
+// either.
 func TestClaimsInABatch(t *testing.T) {
 	last, sum := tool.Key[string]{Scope: tool.RunScope, Name: "last"}, tool.Key[int]{Scope: tool.RunScope, Name: "sum"}
 	claims := writes("claims", mutating, last.Set("x"), sum.Add(1))

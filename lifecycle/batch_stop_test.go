@@ -102,8 +102,8 @@ func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// TestCircuitAndACallThatWasTakenBack checks a withdrawn call that was allowed to try a source with an open circuit. The next call then
-// tries the source instead.
+// TestCircuitAndACallThatWasTakenBack checks a source with an open circuit. A call that was allowed to try the source is withdrawn before
+// it runs. The next call must then be allowed to try the source.
 func TestCircuitAndACallThatWasTakenBack(t *testing.T) {
 	u := &upstream{}
 	inBubble(t, []tool.Tool{u.tool("far")}, circuitAfter(1), func(t *testing.T, w *world) {

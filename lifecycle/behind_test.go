@@ -130,8 +130,8 @@ func TestP4PublishedBeforeASlowGate(t *testing.T) {
 	})
 }
 
-// TestP4RecordSaysThatItIsNotStored checks that a call's record reports when a crash could still lose the call. This is so while the gates
-// of a call run, for SYNC and BEHIND calls: the journal does not have the call yet.
+// TestP4RecordSaysThatItIsNotStored checks that a call's record reports when a crash could still lose the call. While the gates of a SYNC
+// or BEHIND call run, a crash could lose it, because the journal does not have the call yet.
 func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(20 * time.Millisecond)

@@ -20,8 +20,8 @@ type decisions struct {
 	recent decision.Recent
 }
 
-// Resume stores a decision and returns a watcher of the events that follow. Of several decisions the one that is committed first wins. A
-// repeated request with the winning decision returns the same outcome.
+// Resume stores a decision and returns a watcher of the events that follow. When a question gets several decisions, the decision that is
+// committed first wins. A repeated request with the winning decision returns the same outcome.
 func (e *Engine) Resume(ctx context.Context, p tool.Principal, r call.ResumeRequest) (call.Watcher, error) {
 	if err := decision.CheckRequest(&r); err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func TestReconcileIsInterruptible(t *testing.T) {
 		}
 		w.crash() // The daemon dies while it asks the tool.
 		synctest.Wait()
-		w.crashAt("reconciled", func() { // It dies again after the answer and before the answer is stored.
+		w.crashAt("reconciled", func() { // The daemon dies again after the tool has answered and before this answer is stored.
 			time.Sleep(31 * time.Second)
 		})
 		if c := w.do(s); c.Status != call.Succeeded || c.Result.Data != `"found"` || r.runs.Load() != 1 || r.asked.Load() != 4 {

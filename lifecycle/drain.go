@@ -16,7 +16,7 @@ func (e *Engine) Drain(ctx context.Context) {
 	}
 	e.drain.Stop() // Stop before the calls are listed: a call that is not in the list yet then sees the end of the drain period.
 	e.stopAll(outcome.Drained)
-	<-idle // This ends soon, because the grace period of tools is limited.
+	<-idle // This wait is short, because the grace period of tools is limited.
 	e.behind.Settle()
 	e.workers.Close()
 	e.drain.Close()

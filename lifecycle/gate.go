@@ -81,7 +81,7 @@ func askGates(ctx context.Context, p *pipeline) asked {
 			return v, err
 		})
 		if err != nil && ctx.Err() != nil {
-			return out // This is no failure of the gate: the call was stopped.
+			return out // The gate did not fail: the call was stopped.
 		}
 		if err != nil {
 			v = failedGate(p, entry, err, &out)

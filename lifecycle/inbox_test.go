@@ -37,8 +37,8 @@ func (w *world) inbox(p tool.Principal) *inboxReader {
 	return r
 }
 
-// next returns what came since the last call, without heartbeats: "+id" for a question that waits, with the right to approve it, "-id
-// settlement by" for a settled one.
+// next returns what the inbox reported since the last call of next, without heartbeats. "+id" is a question that waits. The reason follows
+// if the principal may not approve it. "-id settlement by" is a settled question.
 func (r *inboxReader) next() (all []string) {
 	synctest.Wait()
 	for {

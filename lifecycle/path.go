@@ -43,7 +43,7 @@ type pipeline struct {
 	capacity   capacity
 	group      string // group of calls that run together: the Before hooks of all calls run before the first tool
 	attempt    int
-	owner      atomic.Int32 // which goroutine ends the attempt: that of the tool, when the tool has returned, or the one that abandoned the attempt
+	owner      atomic.Int32 // which goroutine ends the attempt: the goroutine of the tool after the tool has returned, or the goroutine that abandoned the attempt
 	process    *tool.ProcessReport
 	found      findings
 	commands   []tool.Command // document commands of Before hooks, stored with the call

@@ -226,7 +226,7 @@ func began(c *call.Call) bool {
 	return n > 0 && c.Attempts[n-1].Ended.IsZero()
 }
 
-// mayRunAgain reports whether an interrupted attempt may be repeated. That is so when the tool is read-only or idempotent and its
+// mayRunAgain reports whether an interrupted attempt may be repeated. It may be repeated when the tool is read-only or idempotent and its
 // definition has not changed.
 func mayRunAgain(c *call.Call, def *Definition) bool {
 	return def != nil && def.Digest == c.ToolDigest && (c.Assessment.Mutability == tool.ReadOnly || def.Descriptor.Idempotent)

@@ -45,7 +45,7 @@ func (e *Engine) Release(ctx context.Context, p tool.Principal, which call.HeldS
 	return released, left, err
 }
 
-// heldKeys returns the ids of the selected calls. If a requested id is unknown, it returns an error before any call is released.
+// heldKeys returns the ids of the selected calls. If a requested id is unknown, it returns an error, and no call is released.
 func heldKeys(ctx context.Context, e *Engine, p tool.Principal, which call.HeldSelector) (keys []call.Key, err error) {
 	for _, id := range which.IDs {
 		l, err := e.acquireVisible(ctx, p, id)

@@ -124,8 +124,8 @@ func TestBatchAndTheTurnsOfItsThread(t *testing.T) {
 	}
 }
 
-// TestTooManyWaitForATurn checks that the number of calls that wait for a turn in a thread is limited, as is the number that wait for a
-// slot.
+// TestTooManyWaitForATurn checks that the number of calls that wait for a turn in a thread is limited. The number of calls that wait for a
+// slot is limited in the same way.
 func TestTooManyWaitForATurn(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.QueueLength, c.NamespaceQueue, c.PrincipalQueue = 3, 3, 3 }, func(t *testing.T, w *world) {

@@ -41,7 +41,7 @@ func TestStrictTurn(t *testing.T) {
 	})
 }
 
-// TestTruncatedTurn checks that a call whose response was cut off does not run, although its arguments parse.
+// TestTruncatedTurn checks the last call in a model's response that was cut off. The call does not run, although its arguments parse.
 func TestTruncatedTurn(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, nil, func(t *testing.T, w *world) {
 		s := spec("t", `{}`)

@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/lifecycle/custody"
 )
 
-// CheckOwners recovers calls that no part of the daemon processes, as a start would. It recovers a call that had no owner at this check and
-// at the previous one, and logs it. See [custody.Checker].
+// CheckOwners recovers calls that have no owner: no part of the daemon works on them. It recovers such a call as a start would, and logs
+// it, when the call had no owner at this check and at the previous check. See [custody.Checker].
 func (e *Engine) CheckOwners(ctx context.Context) error {
 	if e.drain.Err() != nil || !e.drain.Admit() {
 		return nil // The daemon stops. The next daemon recovers all calls.
@@ -31,8 +31,8 @@ func newChecker(e *Engine) *custody.Checker {
 	}
 }
 
-// isOwned reports whether a part of this daemon processes the call, or whether the call needs no processing. c is the stored record.
-// references is the number of references that the caller of isOwned holds.
+// isOwned reports whether a part of this daemon works on the call, or whether the call needs no work. c is the stored record. references is
+// the number of references that the caller of isOwned holds.
 func (e *Engine) isOwned(key call.Key, c *call.Call, references int) bool {
 	e.mu.Lock()
 	l := e.activeCalls[key]

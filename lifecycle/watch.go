@@ -126,7 +126,8 @@ func (l *activeCall) epochOf(sequence int64) int64 {
 	return l.c.EpochOf(sequence)
 }
 
-// Watch returns a watcher of a call. With follow, the watch ends when the call ends; otherwise it ends after the events that exist now.
+// Watch returns a watcher of a call. If follow is true, the watch ends when the call ends. Otherwise it ends after the events that exist
+// now.
 func (e *Engine) Watch(ctx context.Context, p tool.Principal, id, cursor string, follow bool) (call.Watcher, error) {
 	l, err := e.acquireVisible(ctx, p, id)
 	if err != nil {

@@ -73,8 +73,8 @@ const (
 type Change struct {
 	// Key names the call of a change that only appends events. Such a change has no Call.
 	Key call.Key
-	// Call is the record after the change. Its Revision must be the stored one plus 1, or 1 with Create. Its LastSequence must be that of
-	// the last event. The store does not use the pointer after it has called done.
+	// Call is the record after the change. Its Revision must be the stored revision plus 1, or 1 if Create is set. Its LastSequence must be
+	// the sequence of the last event. The store does not use the pointer after it has called done.
 	Call   *call.Call
 	Create bool // The call is new. The change fails with ErrExists when the id exists, and with ErrTrimmed when the id has a tombstone.
 	// Events continue the call's log.

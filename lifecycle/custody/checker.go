@@ -14,12 +14,12 @@ type Journal interface {
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 }
 
-// A Checker finds calls that should make progress but that no part of this daemon processes. Such a call is NEW, RUNNING or RESUMING and
-// has no pipeline run, batch, operation or hold. A correct engine never loses a call. Each call that the Checker finds therefore shows a
-// bug of the engine.
+// A Checker finds calls that should make progress although no part of this daemon works on them. Such a call is NEW, RUNNING or RESUMING
+// and has no pipeline run, batch, operation or hold. A correct engine never loses a call. Each call that the Checker finds therefore shows
+// a bug of the engine.
 type Checker struct {
 	Journal Journal
-	// Owned reports whether a part of this daemon processes the call, or whether the call needs no processing. c is the stored record.
+	// Owned reports whether a part of this daemon works on the call, or whether the call needs no work. c is the stored record.
 	Owned func(key call.Key, c *call.Call) bool
 	// Moves reports whether a call of the batch makes progress.
 	Moves func(batch call.Key) bool

@@ -38,7 +38,7 @@ func New(s store.Lister, epoch int64, moved bool) *Custody {
 // Any reports whether calls may be held.
 func (h *Custody) Any() bool { return h.on.Load() }
 
-// End ends the custody: all calls are released.
+// End ends the custody. After it, Holds returns false for every call.
 func (h *Custody) End() { h.on.Store(false) }
 
 // Holds reports whether a call waits for an operator's release.

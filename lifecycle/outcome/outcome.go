@@ -348,7 +348,7 @@ func Invalid(err error, hook string) *Terminal {
 	return refused(e)
 }
 
-// Truncated is the outcome of a call at the end of a model's response that was cut off.
+// Truncated is the outcome of the last call in a model's response that was cut off.
 func Truncated() *Terminal {
 	return refused(tool.Error{
 		Code: tool.InvalidArguments, Reason: "TRUNCATED",

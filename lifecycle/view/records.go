@@ -80,7 +80,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 		list = r.cfg.Store.Expiring
 	}
 	page, err := list(ctx, q)
-	page.Positions = nil // They would not match the calls that are left.
+	page.Positions = nil // Positions would not match the calls, because the next line removes calls.
 	page.Calls = slices.DeleteFunc(page.Calls, func(c *call.Call) bool { return !Sees(p, c) || q.ExpiresFirst && !q.Waits(c) })
 	if q.Caller != p.Subject && !SeesAll(p) {
 		page.Corrupt = nil // For a damaged record it is unknown which principals may see it.

@@ -165,7 +165,8 @@ func (r *Records) newest(ctx context.Context, p tool.Principal, q *call.RunQuery
 	return base.After, nil
 }
 
-// isNewest reports whether no earlier page had a call of the run or thread that one selects. On the first page, this is always true.
+// isNewest reports whether no earlier page had a call of the run or thread that the query one selects. On the first page, it always returns
+// true.
 func (r *Records) isNewest(ctx context.Context, one call.Query, after int64) (bool, error) {
 	if after == 0 {
 		return true, nil

@@ -291,7 +291,7 @@ func TestT126Hold(t *testing.T) {
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
 		{t.TempDir(), quick, false, long}, // The larger lease counts.
-		{mine, quick, true, quick},        // This owner ends cleanly, but the owner before it may still act.
+		{mine, quick, true, quick},        // This owner ends cleanly, but its predecessor may still act.
 		{mine, quick, false, quick},
 	} {
 		began := time.Now()

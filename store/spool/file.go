@@ -23,7 +23,7 @@ const (
 	owner = "call"  // file that names the owner of a call directory
 )
 
-// open opens the file of a stream. With create it also creates the file and the directory of the call. The caller holds st.mu.
+// open opens the file of a stream. If create is true, it also creates the file and the directory of the call. The caller holds st.mu.
 func (s *Spool) open(st *stream, create bool, thread string) error {
 	if st.file != nil {
 		return nil

@@ -98,7 +98,7 @@ func advance(c *call.Call, n int) *store.Change {
 	return change
 }
 
-// TestKill kills a process that writes with SIGKILL, at each point of a write and repeatedly on one journal. Acknowledged changes must be
+// TestKill sends SIGKILL to a process that writes, at each point of a write and repeatedly on one journal. Acknowledged changes must be
 // stored, and each change must be stored completely or not at all.
 func TestKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")

@@ -22,8 +22,8 @@ const (
 	packBytes = 32 << 10
 )
 
-// packs reports whether a new call may go into a pack. This is so for most calls: those that would be in no index of the table calls,
-// except the index of ids.
+// packs reports whether a new call may go into a pack. It may if it would be in no index of the table calls except the index of ids. Most
+// calls are like this.
 func packs(r *group.Row) bool {
 	o, c := r.Created, r.Call
 	return c == o.Change.Call && c.Status == call.Succeeded && r.Last > 0 && c.Run.ParentCall == "" && c.BatchID == "" &&

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// testChain checks that each chained record is linked to the one before it in its namespace. It covers calls, changes of one group, refused
-// changes, and restarts.
+// testChain checks that each chained record is linked to the previous record in its namespace. It covers calls, changes of one group,
+// refused changes, and restarts.
 func testChain(t *testing.T, f *fixture) {
 	put := func(namespace, text string) {
 		t.Helper()

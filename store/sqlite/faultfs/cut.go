@@ -29,7 +29,7 @@ func (f Files) WriteTo(dir string) error {
 // A Survival says how much of an unsynced operation survives the power loss.
 type Survival struct {
 	Lost bool
-	// Sectors reports for each sector of a Write whether it reached the disk. With nil, all sectors did.
+	// Sectors reports for each sector of a Write whether it reached the disk. If Sectors is nil, all sectors reached the disk.
 	Sectors func(sector int) bool
 }
 
