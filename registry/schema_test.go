@@ -297,7 +297,7 @@ func TestRecursiveSchema(t *testing.T) {
 	}
 }
 
-// Validate refuses a value that cannot come from the strict parser, and does not compute with it.
+// Validate refuses a value that cannot come from the strict parser. It does not compute with such a value.
 func TestValuesThatAreNoJSON(t *testing.T) {
 	s := compile(t, `{"type":["integer","object","array"]}`)
 	deep := any("x")

@@ -21,7 +21,7 @@ const ProxyPort = 3128
 // A Gateway is the only way out of the network of a process with [NetworkProxy]. The package sandbox/proxy implements it.
 type Gateway interface {
 	// Serve handles the requests of one run's processes, as the policy allows. l is a listener in the network of the run. Serve returns
-	// soon after ctx is done, and then no goroutine or connection of it remains.
+	// soon after ctx is done. After that, no goroutine or connection of Serve remains.
 	Serve(ctx context.Context, tag string, policy *Policy, l net.Listener)
 }
 

@@ -255,8 +255,8 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 	return err
 }
 
-// register records the PID of process 1 and lets it begin. Until then process 1 is in the helper's session, so it is not taken for an
-// orphan. After an error process 1 is killed, and the caller must wait for it.
+// register records the PID of process 1 and lets process 1 begin. Until then process 1 is in the helper's session, so it is not taken for
+// an orphan. After an error process 1 is killed, and the caller must wait for it.
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()

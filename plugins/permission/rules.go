@@ -166,7 +166,7 @@ func common(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(name string) bool { return !slices.Contains(b, name) })
 }
 
-// A subject is what rules are compared with: a call, or one simple command of it.
+// A subject is a call, or one simple command of a call. Rules are compared with it.
 type subject struct {
 	in         *hook.Input
 	tier       tool.Tier

@@ -52,7 +52,7 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	release()
-	for h.Health().Asked < 2 { // release returns before the service has received the request, so the test waits for it.
+	for h.Health().Asked < 2 { // release returns before the service has received the request, so the test waits until the service has it.
 		runtime.Gosched()
 	}
 	if len(s.released) != 1 || s.released[0] != id || id == "" {
@@ -219,7 +219,7 @@ func TestT112RemoteFilter(t *testing.T) {
 	}
 }
 
-// TestT94HostileFilters checks that an event is not published when the service did not answer for it.
+// TestT94HostileFilters checks that an event is not published when the service gave no answer about this event.
 func TestT94HostileFilters(t *testing.T) {
 	type stream = grpc.BidiStreamingServer[tooldv1.FilterRequest, tooldv1.FilterResponse]
 	answer := func(events ...*tooldv1.FilterEvent) func(stream) error {

@@ -109,9 +109,10 @@ func (l list) inside(workspace, path string) reg {
 	return at
 }
 
-// hide covers hidden paths wherever a view shows them, also when they are given by a path through links. It covers a directory with an
-// empty one, and a file or socket with the null device. Sockets are covered because a process outside may serve them. The last view is the
-// workspace. The parents of a covered path in it cannot be renamed; otherwise the next command would find the path under its new name.
+// hide covers hidden paths wherever a view shows them, also when their names lead through links. It covers a directory with an empty
+// directory, and a file or socket with the null device. Sockets are covered because a process outside may serve them. The last view is the
+// workspace. The parents of a covered path in the workspace cannot be renamed. Otherwise the next command would find the path under its new
+// name.
 func (p *program) hide(o *Order, all []view) error {
 	own := all[len(all)-1]
 	var hidden []string

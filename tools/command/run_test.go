@@ -158,7 +158,7 @@ func TestCallOnStandardInput(t *testing.T) {
 	}
 }
 
-// The test checks that the result contains the beginning and the end of a long output, and that the stream contains all of it.
+// The test checks that the result contains the beginning and the end of a long output, and that the stream contains the whole output.
 func TestLongOutput(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

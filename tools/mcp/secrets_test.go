@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// keys resolves secret://key to its newest value, for servers that are entitled to it.
+// keys resolves secret://key to the newest value of the key, for servers that may use this secret.
 type keys struct {
 	mu    sync.Mutex
 	value string

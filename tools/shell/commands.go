@@ -29,7 +29,8 @@ func (a *analysis) find(args []word) effect {
 	return e
 }
 
-// xargs returns the effect of the command that xargs runs. xargs appends words to it that are known only at run time.
+// xargs returns the effect of the command that xargs runs. The program xargs appends words to this command, and these words are known only
+// at run time.
 func (a *analysis) xargs(args []word) effect {
 	w := wrapper{flags: "0rtpxo", valued: "IaEdLnPs", long: "--null --no-run-if-empty --verbose --interactive --exit --open-tty --arg-file= --delimiter= " +
 		"--max-args= --max-procs= --max-chars= --max-lines= --replace="}

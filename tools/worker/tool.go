@@ -69,7 +69,7 @@ func (t *offered) asTool() tool.Tool {
 // Descriptor implements [tool.Tool].
 func (t *offered) Descriptor() tool.Descriptor { return t.offer.Descriptor }
 
-// Execute implements [tool.Tool]. When a worker ignores a cancel, Execute waits for it until the engine abandons the call.
+// Execute implements [tool.Tool]. When a worker ignores a cancel, Execute waits for the worker until the engine abandons the call.
 func (t *offered) Execute(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, Execute, c)
 	if err != nil {
