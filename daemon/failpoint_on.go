@@ -22,7 +22,7 @@ func failPoint() func(name string) {
 	left.Store(n)
 	return func(name string) {
 		if name == want && left.Add(-1) == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail for the own process
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // Kill cannot fail here, because a process may always kill itself.
 			select {}                                      // Block, so that nothing runs between the signal and the end of the process.
 		}
 	}

@@ -171,7 +171,7 @@ func commandConfig(h *config.Hook, c *config.Config) (command.Config, error) {
 	return out, err
 }
 
-// processes starts the programs of hooks with the same runner as all processes.
+// processes starts the programs of hooks with the runner that starts all processes of the daemon.
 type processes struct{ runner *sandbox.Runner }
 
 // Run implements [command.Starter].

@@ -54,7 +54,7 @@ type activeCall struct {
 
 	watchers int
 	linger   *time.Timer
-	cancel   context.CancelCauseFunc // cancels the active pipeline run; nil without one
+	cancel   context.CancelCauseFunc // cancels the active pipeline run; nil when no pipeline run is active
 	ctx      context.Context         // context of the newest pipeline run
 	attempt  *attempt                // attempt of the active pipeline run, after its tool was started
 }

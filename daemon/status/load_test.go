@@ -9,7 +9,8 @@ import (
 	"github.com/toold-dev/toold/daemon/status"
 )
 
-// TestLoad checks that a sample is taken every 10 s, that rates come from the difference of two totals, and that one hour is kept.
+// TestLoad checks that a sample is taken every 10 s, that rates come from the difference of two totals, and that the samples of one hour
+// are kept.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var load status.Load

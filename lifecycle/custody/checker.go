@@ -55,7 +55,7 @@ func (k *Checker) Check(ctx context.Context) error {
 // unowned returns the calls that have no owner, with their revisions.
 func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 	found := map[call.Key]int64{}
-	waiting := map[call.Key][]call.Key{} // unfinished calls that their batch must start or resume, by batch
+	waiting := map[call.Key][]call.Key{} // by batch: unfinished calls that the batch must start or resume
 	err := k.Journal.Unfinished(ctx, func(key call.Key, c *call.Call, err error) error {
 		if err != nil || k.Owned(key, c) {
 			return ctx.Err()

@@ -49,7 +49,7 @@ func (h *Hold) Holds(c *call.Call) bool {
 	return ok
 }
 
-// Over returns a channel that receives one value when the time of the hold is over. The attempts cannot run any more then.
+// Over returns a channel that receives one value when the time of the hold is over. From then on, the attempts cannot run any more.
 func (h *Hold) Over() <-chan time.Time { return h.over }
 
 // End releases the threads. The engine calls it after the hold, when it has recovered the calls of the attempts.

@@ -385,7 +385,7 @@ type Slot struct {
 	state  atomic.Int32
 }
 
-// Held reports whether the call ever received a slot, also one that is lent now.
+// Held reports whether the call ever received a slot. It also returns true while the slot is lent.
 func (s *Slot) Held() bool { return s.state.Load() != slotNone }
 
 // TryTake takes a slot if one is free. Otherwise [Slot.Wait] waits for one.

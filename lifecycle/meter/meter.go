@@ -110,7 +110,7 @@ func outcomeOf(c *call.Call) int {
 
 // Stats holds the counts of one tool since the daemon started.
 type Stats struct {
-	Ended          map[tool.Code]int64 // counts by SUCCEEDED, FAILED or error code; only counts above zero
+	Ended          map[tool.Code]int64 // number of ended calls by SUCCEEDED, FAILED or error code; without entries of zero
 	Suspended      int64               // number of questions that calls asked
 	KillUnverified int64               // calls that ended while their processes may still run
 	Attempt, Call  metric.Snapshot     // durations in nanoseconds

@@ -14,7 +14,7 @@ import (
 // The limits of a watcher of the inbox, in calls.
 const (
 	maxInbox   = 1000         // calls that a list shows
-	mostInbox  = 2 * maxInbox // calls that are shown at once; new questions come in addition to the list
+	mostInbox  = 2 * maxInbox // calls that are shown at once; it is higher than maxInbox, because new questions come in addition to the list
 	maxListed  = 10_000       // maximum number of calls that a list reads; it is higher than maxInbox because the principal may be unable to see some calls
 	inboxPage  = 16           // calls that are read at once: a record may have megabytes
 	maxChanges = 1000         // changed calls that are remembered; after more, the watcher lists the calls again

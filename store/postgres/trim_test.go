@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// TestTrimMayTakeItsTime checks that Trim and purges may take longer than Config.Lease. A slow trim once stopped the daemon, and then
-// the next daemon, which began with the same trim.
+// TestTrimMayTakeItsTime checks that Trim and purges may take longer than Config.Lease. Otherwise a slow trim would stop the daemon. The
+// next daemon begins with the same trim, so the trim would stop this daemon too.
 func TestTrimMayTakeItsTime(t *testing.T) {
 	t.Parallel() // This test waits longer than the lease.
 	for name, work := range map[string]struct {

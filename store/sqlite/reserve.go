@@ -66,7 +66,7 @@ type output struct {
 	reserve *reserve
 }
 
-// Append implements [store.Spool]. When the disk is full, it releases the reserve once, so that running calls can finish.
+// Append implements [store.Spool]. When the disk is full, Append releases the reserve once, so that running calls can finish.
 func (o output) Append(key call.Key, thread, name string, b []byte) (int64, error) {
 	offset, err := o.Spool.Append(key, thread, name, b)
 	if errors.Is(err, store.ErrFull) && o.reserve.release() {
