@@ -265,7 +265,7 @@ const (
 	RunState_RUN_STATE_WAITING RunState = 2
 	// A gate blocked a call. New calls are refused with FAILED_PRECONDITION, reason RUN_BLOCKED, until EndRun.
 	RunState_RUN_STATE_BLOCKED RunState = 3
-	// A later call with its run_id opens it again.
+	// A later call with the same run_id opens the run again.
 	RunState_RUN_STATE_ENDED RunState = 4
 )
 
@@ -519,15 +519,15 @@ type CallSpec struct {
 	// 64, size at most the descriptor's max_arguments in bytes. Invalid JSON ends the call with INVALID_ARGUMENTS; toold never repairs it.
 	Arguments string `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// 16 to 64 characters, unique in the namespace forever.
-	//   - Sent again with the same tool, arguments, caller, run_id and thread_id, the request attaches to the call. The declaration of a frontend tool must also be the same.
-	//   - With other values, it is ALREADY_EXISTS, reason CALL_ID_REUSED.
-	//   - After the call was trimmed, it is FAILED_PRECONDITION, reason CALL_EXPIRED.
-	//   - After its content was erased, it is FAILED_PRECONDITION, reason CALL_PURGED.
+	//   - A request with the same tool, arguments, caller, run_id and thread_id attaches to the call. The declaration of a frontend tool must also be the same.
+	//   - A request with other values is refused with ALREADY_EXISTS, reason CALL_ID_REUSED.
+	//   - After the call was trimmed, the request is refused with FAILED_PRECONDITION, reason CALL_EXPIRED.
+	//   - After the content of the call was erased, the request is refused with FAILED_PRECONDITION, reason CALL_PURGED.
 	//   - Empty: toold creates a UUIDv7. A repeated request then starts a second call.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Absent means that the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
-	// The id that the model gave to the call: any text of at most 512 KiB; those of a batch together have at most 512 KiB. toold stores and
+	// The id that the model gave to the call: any text of at most 512 KiB. The ids of a batch have at most 512 KiB together. toold stores and
 	// publishes it unchanged, and never interprets it.
 	ModelCallId string `protobuf:"bytes,5,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// For an absent field, the timeout of the tool applies, then that of the daemon.
@@ -795,7 +795,7 @@ func (x *Run) GetFrontendTools() []*FrontendTool {
 // equal only if they have the same declaration.
 type FrontendTool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id, with the rules of Descriptor.id. It must begin with `fe_`, which no tool of the daemon does. Required.
+	// The id, with the rules of Descriptor.id. It must begin with `fe_`. No tool of the daemon has such an id. Required.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The description for the model; at most 16 KiB.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
@@ -985,12 +985,12 @@ func (x *OfferedTools) GetExclude() []string {
 	return nil
 }
 
-// Timeouts bound the time of a call. Neither counts the time while the call is suspended.
+// Timeouts bound the time of a call. Neither timeout counts the time while the call is suspended.
 type Timeouts struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// From acceptance, or from the decision, to the start of an attempt. Absent means 30 s unless configured otherwise.
+	// The longest time from acceptance, or from the decision, to the start of an attempt. Absent means 30 s unless configured otherwise.
 	Queue *durationpb.Duration `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	// From intent to result, for each attempt. Absent means 10 min unless configured otherwise.
+	// The longest time from intent to result, for each attempt. Absent means 10 min unless configured otherwise.
 	Attempt       *durationpb.Duration `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1462,7 +1462,7 @@ func (x *CancelRequest) GetCause() string {
 // Purge says that the content of a call was erased.
 type Purge struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The principal that erased it.
+	// The principal that erased the content.
 	PurgedBy *Principal `protobuf:"bytes,1,opt,name=purged_by,json=purgedBy,proto3" json:"purged_by,omitempty"`
 	// The time by the store's clock.
 	Time          *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
@@ -1553,7 +1553,7 @@ type Call struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// The tenant.
 	Namespace string `protobuf:"bytes,17,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The principal that started it.
+	// The principal that started the call.
 	Caller *Principal `protobuf:"bytes,18,opt,name=caller,proto3" json:"caller,omitempty"`
 	// The value that the client sent.
 	ModelCallId string `protobuf:"bytes,19,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
