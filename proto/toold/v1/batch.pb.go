@@ -30,7 +30,7 @@ const (
 	// One after the other, in model order. When a tool asks a question, the batch waits for the answer. When a gate asks, the other calls
 	// continue.
 	BatchStrategy_BATCH_STRATEGY_SEQUENTIAL BatchStrategy = 1
-	// Adjacent calls that are read-only and concurrency-safe run together. Every other call runs alone.
+	// Adjacent calls that are read-only and concurrency-safe run together. The remaining calls run alone.
 	BatchStrategy_BATCH_STRATEGY_AUTO BatchStrategy = 2
 	// All gates are asked first. Then all calls run together, whatever they do.
 	BatchStrategy_BATCH_STRATEGY_PARALLEL BatchStrategy = 3
@@ -138,9 +138,9 @@ type BatchSpec struct {
 	// The calls in model order, 1 to 256. All must name the same run and thread, and each needs a different call_id. `linger` is ignored.
 	Calls []*CallSpec `protobuf:"bytes,1,rep,name=calls,proto3" json:"calls,omitempty"`
 	// 16 to 64 characters, unique in the namespace forever.
-	//   - Sent again with the same calls and options, the request attaches to the batch.
-	//   - With other calls or options, it is ALREADY_EXISTS BATCH_ID_REUSED.
-	//   - After the batch was trimmed, it is FAILED_PRECONDITION BATCH_EXPIRED.
+	//   - A request with the same calls and options attaches to the batch.
+	//   - A request with other calls or options is refused with ALREADY_EXISTS BATCH_ID_REUSED.
+	//   - After the batch was trimmed, the request is refused with FAILED_PRECONDITION BATCH_EXPIRED.
 	//   - Empty: toold creates a UUIDv7, which `accepted` contains. A repeated request then starts a second batch.
 	BatchId string `protobuf:"bytes,2,opt,name=batch_id,json=batchId,proto3" json:"batch_id,omitempty"`
 	// Unspecified means SEQUENTIAL.

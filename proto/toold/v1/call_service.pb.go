@@ -32,7 +32,7 @@ const (
 	Settlement_SETTLEMENT_UNSPECIFIED Settlement = 0
 	// A decision was committed.
 	Settlement_SETTLEMENT_DECIDED Settlement = 1
-	// Nobody answered in time. If the ticket has a default result, that is the answer.
+	// No person answered in time. If the ticket has a default result, this result is the answer.
 	Settlement_SETTLEMENT_EXPIRED Settlement = 2
 	// The call was cancelled.
 	Settlement_SETTLEMENT_CANCELLED Settlement = 3
@@ -588,7 +588,7 @@ type GetTurnRequest struct {
 	TurnId string `protobuf:"bytes,1,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// How long to wait for calls without a result. Absent means not at all.
 	Wait *durationpb.Duration `protobuf:"bytes,2,opt,name=wait,proto3" json:"wait,omitempty"`
-	// Answers calls without a result with a text that begins with `[toold placeholder]`. The messages of a later GetTurn replace them all.
+	// Answers each call without a result with a text that begins with `[toold placeholder]`. The messages of a later GetTurn replace all of these messages.
 	Placeholders bool `protobuf:"varint,3,opt,name=placeholders,proto3" json:"placeholders,omitempty"`
 	// For histories that must not change: the ids of calls that the history answers with placeholders. The response then has one user message
 	// with the results of those that have ended, or no message.
@@ -708,7 +708,7 @@ type ResumeToolRequest struct {
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// Required.
 	Decision *Decision `protobuf:"bytes,2,opt,name=decision,proto3" json:"decision,omitempty"`
-	// If set, it must be the call of the suspension. Otherwise the request is NOT_FOUND and changes nothing.
+	// If set, it must be the call of the suspension. Otherwise the request is refused with NOT_FOUND and changes nothing.
 	CallId string `protobuf:"bytes,3,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	// Only events after this cursor are streamed. Empty starts at the decision.
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
@@ -1230,7 +1230,7 @@ type isWatchInboxResponse_Change interface {
 }
 
 type WatchInboxResponse_Waiting struct {
-	// A question waits: a new one, or one with other votes or another claim.
+	// A new question waits, or the votes or the claim of a question have changed.
 	Waiting *InboxQuestion `protobuf:"bytes,1,opt,name=waiting,proto3,oneof"`
 }
 
@@ -1404,7 +1404,7 @@ func (x *SettledQuestion) GetStatus() CallStatus {
 // InboxCaughtUp ends the list of the questions that wait.
 type InboxCaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// More questions wait than the stream sends. It sends the others when fewer wait.
+	// More questions wait than the stream sends. The stream sends the remaining ones when fewer wait.
 	More          bool `protobuf:"varint,1,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4007,7 +4007,7 @@ func (*LeaveItem) Descriptor() ([]byte, []int) {
 // SessionResponse is one message of the daemon with the answers of one or more items.
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The answers in order. The daemon combines small answers into one message, up to about 32 KiB.
+	// The answers, in the order in which they occurred. The daemon combines small answers into one message, up to about 32 KiB.
 	Answers       []*SessionAnswer `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -176,7 +176,7 @@ type CallServiceClient interface {
 	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
 	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
-	// Lists threads, as ListRuns. Roles: as GetCall.
+	// Lists threads in the same way as ListRuns lists runs. Roles: as GetCall.
 	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
 	// Returns the state of a thread. ListRuns returns its runs. Roles: as GetCall.
 	GetThread(ctx context.Context, in *GetThreadRequest, opts ...grpc.CallOption) (*GetThreadResponse, error)
@@ -708,7 +708,7 @@ type CallServiceServer interface {
 	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
 	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
-	// Lists threads, as ListRuns. Roles: as GetCall.
+	// Lists threads in the same way as ListRuns lists runs. Roles: as GetCall.
 	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)
 	// Returns the state of a thread. ListRuns returns its runs. Roles: as GetCall.
 	GetThread(context.Context, *GetThreadRequest) (*GetThreadResponse, error)

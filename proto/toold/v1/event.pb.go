@@ -134,7 +134,7 @@ func (DocumentScope) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{1}
 }
 
-// StateConflictReason is why a document command was dropped.
+// StateConflictReason is the reason why a document command was dropped.
 type StateConflictReason int32
 
 const (
@@ -214,7 +214,7 @@ func (StateConflictReason) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{2}
 }
 
-// GapReason is why events are missing.
+// GapReason is the reason why events are missing.
 type GapReason int32
 
 const (
@@ -271,7 +271,7 @@ func (GapReason) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
-// ClosingReason is why a stream ends while its calls continue.
+// ClosingReason is the reason why a stream ends while its calls continue.
 type ClosingReason int32
 
 const (
@@ -328,7 +328,7 @@ type QueueReason int32
 
 const (
 	QueueReason_QUEUE_REASON_UNSPECIFIED QueueReason = 0
-	// Earlier calls of its thread that must not run beside it.
+	// Earlier calls of its thread that must not run at the same time.
 	QueueReason_QUEUE_REASON_THREAD QueueReason = 1
 	// The daemon runs as many calls as it may.
 	QueueReason_QUEUE_REASON_DAEMON QueueReason = 2
@@ -655,12 +655,12 @@ type CallEvent_AttemptStarted struct {
 }
 
 type CallEvent_Progress struct {
-	// How far the tool is.
+	// The progress of the tool.
 	Progress *Progress `protobuf:"bytes,6,opt,name=progress,proto3,oneof"`
 }
 
 type CallEvent_Output struct {
-	// More of an output stream.
+	// A further piece of an output stream.
 	Output *Output `protobuf:"bytes,7,opt,name=output,proto3,oneof"`
 }
 
@@ -1097,7 +1097,7 @@ func (x *GateDecided) GetVerdict() *Verdict {
 	return nil
 }
 
-// Progress says how far a tool is. Each event replaces the previous one.
+// Progress is the progress of a tool. Each event replaces the previous one.
 type Progress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.

@@ -78,7 +78,7 @@ func (ResumeMode) EnumDescriptor() ([]byte, []int) {
 	return file_toold_v1_suspension_proto_rawDescGZIP(), []int{0}
 }
 
-// DecisionAction is the answer: yes or no.
+// DecisionAction says whether the answer is yes or no.
 type DecisionAction int32
 
 const (

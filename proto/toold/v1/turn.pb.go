@@ -95,10 +95,10 @@ type TurnSpec struct {
 	// Required. JSON text of the response, unchanged. The arguments of the calls are taken from these bytes and never encoded again.
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	// Required: 16 to 64 characters, unique in the namespace forever.
-	//   - Sent again with the same provider, strict, own_tools, run_id, thread_id, on_behalf_of, options and calls, the request attaches to the turn. Text and
+	//   - A request with the same provider, strict, own_tools, run_id, thread_id, on_behalf_of, options and calls attaches to the turn. Text and
 	//     reasoning of the message do not count.
-	//   - With other values, it is ALREADY_EXISTS TURN_ID_REUSED.
-	//   - After the turn was trimmed, it is FAILED_PRECONDITION TURN_EXPIRED.
+	//   - A request with other values is refused with ALREADY_EXISTS TURN_ID_REUSED.
+	//   - After the turn was trimmed, the request is refused with FAILED_PRECONDITION TURN_EXPIRED.
 	TurnId string `protobuf:"bytes,3,opt,name=turn_id,json=turnId,proto3" json:"turn_id,omitempty"`
 	// The run of all calls. Absent means no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`

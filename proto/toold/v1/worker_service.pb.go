@@ -276,7 +276,7 @@ type ConnectRequest_Report struct {
 }
 
 type ConnectRequest_Done struct {
-	// The end of a piece of work.
+	// The outcome of a piece of work.
 	Done *WorkerDone `protobuf:"bytes,3,opt,name=done,proto3,oneof"`
 }
 
@@ -291,7 +291,7 @@ type ConnectRequest_Drain struct {
 }
 
 type ConnectRequest_Complete struct {
-	// The end of an operation.
+	// The outcome of an operation.
 	Complete *WorkerComplete `protobuf:"bytes,6,opt,name=complete,proto3,oneof"`
 }
 
@@ -874,7 +874,7 @@ type WorkerRefusal struct {
 	//   - QUARANTINED: the definition is not the trusted one. It is offered after an operator accepts it.
 	//   - TOO_MANY: the workers of the namespace have 4,096 tools.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// For the tool's author.
+	// A text for the author of the tool.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
