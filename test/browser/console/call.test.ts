@@ -272,7 +272,7 @@ test("a long output and an artifact are searched, and the search does not leave 
   await page.goto(`${page.url()}?line=77`);
   await seen(page, "row 77");
   assert.equal(await lines(page).locator("li.at").count(), 1);
-  await page.goto(`${page.url().replace("77", "999999")}`);
+  await page.goto(`${page.url().replace("line=77", "line=999999")}`);
   await line(page, "row 9000").waitFor();
   assert.deepEqual(errors, []);
 });
