@@ -35,7 +35,7 @@ const exitCodesHelp = `Exit codes:
     1  the call FAILED, or another error without a code of its own
     2  usage: a flag, an argument, a configuration or a request that is not valid
     3  the call is suspended and waits for a decision
-    4  the daemon cannot be reached, or the connection was lost for good
+    4  the daemon cannot be reached, or the connection was lost permanently
     5  refused: the credential is missing or not valid, or the role does not permit this
     6  not found: no such tool, call, run, suspension or artifact
     7  the call is CANCELLED: cancelled, declined or expired

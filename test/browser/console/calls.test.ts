@@ -34,7 +34,8 @@ test("the filter is in the address", async () => {
   await row(page, "first*").waitFor();
   await search(page, 'label:"env=test env"');
   await row(page, "first*").waitFor({ state: "detached" });
-  assert.deepEqual((await titles(page)).length, 1);
+  await row(page, "second*").waitFor();
+  assert.equal((await titles(page)).length, 1);
   assert.equal(new URL(page.url()).searchParams.get("label"), "env=test env");
   await page.reload();
   await row(page, "second*").waitFor();
