@@ -42,7 +42,7 @@ async function enter(who: Parameters<typeof signIn>[1], path: string) {
 
 const card = (page: Page, text: string) => page.locator(".ccard", { hasText: text });
 
-test("a run is a conversation beside its waterfall, and goes on by itself", async () => {
+test("a run is a conversation beside its waterfall, and continues by itself", async () => {
   await release("rel-2214");
   const { page, errors } = await enter("person", "/runs");
   const row = page.getByRole("row", { name: /rel-2214 / });

@@ -131,7 +131,7 @@ function Became({ settled, mine, voted, looked, approval, next }: { settled: Set
           <span className="grow">
             <b><Text most={120}>{text}</Text></b>
             {d?.time && <>, <Time at={d.time} /></>}. {!mine && looked && (voted ? "You had voted. " : "Your answer was not sent. ")}
-            The call <Link href={data?.suspension ? `/inbox/${data.suspension.suspensionId}` : `/calls/${callId}`}>{(data && did[data.status]) ?? "goes on"}</Link>.
+            The call <Link href={data?.suspension ? `/inbox/${data.suspension.suspensionId}` : `/calls/${callId}`}>{(data && did[data.status]) ?? "continues"}</Link>.
           </span>
           <button className="btn sm" onClick={next}>Next <kbd>j</kbd></button>
         </div>
