@@ -51,8 +51,8 @@ func clean(text string, most int) string {
 	return out + note
 }
 
-// visible removes invisible characters. These are control characters except line ends and tabs, direction marks, zero-width characters,
-// tags, private-use characters and invalid UTF-8.
+// visible removes invisible characters: control characters except line ends and tabs, direction marks, zero-width characters, variation
+// selectors, Unicode tag characters, private-use characters and invalid UTF-8. Fillers become spaces.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -74,7 +74,7 @@ func cleanLine(text string, most int) string {
 	return cut(strings.Join(strings.Fields(visible(text)), " "), most)
 }
 
-// cut returns the beginning of a text without an incomplete character.
+// cut returns at most the first most bytes of text. It never ends within a character.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -117,8 +117,8 @@ func cleanSchema(v any) any {
 	return v
 }
 
-// schemaText returns a server's schema for the registry. It cleans the texts in the schema; when nothing needs cleaning, it returns the
-// text that the server sent.
+// schemaText returns a server's schema for the registry, with clean texts and exact numbers. exact is the JSON text of the schema if the
+// guard kept it. Without that text, the result is made from decoded.
 func schemaText(exact any, decoded any) (json.RawMessage, error) {
 	text, ok := exact.(string)
 	if !ok {

@@ -61,7 +61,8 @@ func prefix(key string) string {
 	return p + "__"
 }
 
-// toolID returns the id of a server's tool. It truncates an id that is too long, and appends 8 hex digits of the SHA-256 of the full id.
+// toolID returns the id of a server's tool. It truncates an id that is too long, and appends 8 hex digits of the SHA-256 of the prefix and
+// the name.
 func toolID(key, name string) (string, error) {
 	if !remoteName.MatchString(name) {
 		return "", fmt.Errorf("the name %q does not consist of 1 to 128 of the characters a-z, A-Z, 0-9, _, -, . and /", cut(name, 200))

@@ -132,7 +132,7 @@ func (s *server) expand(ctx context.Context, parameter, text string) (string, er
 }
 
 // resolved returns the environment, with the current values of secrets, and the name of the home directory. Each server has its own home
-// directory. A server that gets a secret has a fresh one.
+// directory. A server that gets a secret has an empty one at each start.
 func (s *server) resolved(ctx context.Context) (env []string, home string, err error) {
 	env, home = s.environment(), SourcePrefix+s.entry.Key
 	if s.namespace != "" {

@@ -14,7 +14,7 @@ import (
 
 // An Entry describes one server.
 type Entry struct {
-	Key string // key in the file; also the prefix of the ids of the server's tools
+	Key string // key in the file; the ids of the server's tools begin with it
 
 	// Command and Args start a server process, in Dir with Env (NAME=value).
 	Command string

@@ -29,9 +29,9 @@ type flight struct {
 // A floor tracks the open requests to a server of an earlier era. Such a server does not say which request a question belongs to. When only
 // one request is open, the question belongs to it.
 //
-// When several requests are open, a question waits until the other requests have been answered. New requests wait meanwhile. When it is
-// still unclear which request a question belongs to, all open requests are ended and made again, one at a time. All later requests are then
-// also made one at a time.
+// When several requests are open, a question waits until the other requests have been answered. New requests wait meanwhile. When at least
+// as many questions as requests are open, it is unclear which question belongs to which request. Then all open requests are ended and made
+// again, one at a time. All later requests are also made one at a time.
 type floor struct {
 	mu      sync.Mutex
 	flights map[string]*flight // requests by progress token
@@ -48,7 +48,7 @@ type pending struct {
 
 func newFloor() *floor { return &floor{flights: map[string]*flight{}, changed: make(chan struct{})} }
 
-// enter admits a request. The caller must call leave afterwards.
+// enter waits until the request may be sent, and records it. After success, the caller must call leave.
 func (f *floor) enter(ctx context.Context, token string, x *flight) error {
 	for {
 		f.mu.Lock()

@@ -22,7 +22,7 @@ const (
 	messageRate = 500      // messages per second; the daemon reads no faster
 	messageRoom = 1000     // messages that may arrive in one burst
 	byteRate    = 32 << 20 // bytes per second; the daemon reads no faster
-	maxWaiting  = 10_000   // maximum number of requests that the server has not answered
+	maxWaiting  = 10_000   // maximum number of unanswered requests that the guard remembers
 	maxBatch    = 100      // maximum number of messages in one batch
 )
 
@@ -96,8 +96,8 @@ func (r *request) noteSent() {
 	}
 }
 
-// sending records a message that is sent to the server. For a request, it returns the *request in the context. For other messages it
-// returns nil. The notification that cancels a request has the same context, but is not a request.
+// sending records a request that is sent to the server, and returns the *request in the context. It returns nil for a request that is not
+// for a call, and for other messages. The notification that cancels a request has the same context, but is not a request.
 func (g *guard) sending(ctx context.Context, message []byte) *request {
 	var e envelope
 	if json.Unmarshal(message, &e) != nil || e.Method == "" || !e.hasID() {

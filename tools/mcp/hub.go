@@ -59,7 +59,7 @@ type Config struct {
 	Secrets Secrets                    // resolves references in env and headers, for the tool mcp:<key> and the parameter env.NAME or headers.NAME; nil means that a reference is plain text
 	Memory  Memory                     // nil means that tools are unknown until the server has sent its list
 	Vault   Vault                      // stores credentials; nil disables sign-in to servers
-	Known   func(server, value string) // called with each secret value of a sign-in, so that all texts are redacted; nil means that only the server's texts are redacted
+	Known   func(server, value string) // called with each secret value of a sign-in that looks random, so that all texts are redacted; nil means that only the server's texts are redacted
 	Version string                     // version of the daemon, which servers get
 	Log     *zap.Logger
 	// Own is called right before a call is sent over HTTP. When it returns an error, the call is not sent, because another daemon may own
@@ -256,7 +256,7 @@ func (h *Hub) Blocked(source, why string) {
 	}
 }
 
-// Retry makes a source that is down connect at once. It reports whether there is such a source.
+// Retry makes a source connect at once if it is down. It reports whether the source exists.
 func (h *Hub) Retry(source string) bool {
 	h.mu.Lock()
 	servers := h.servers

@@ -116,7 +116,7 @@ func TestReloadOfAServerThatIsDown(t *testing.T) {
 	}
 }
 
-// unbroken records whether a source had no tools at some time.
+// unbroken counts how often a source lost all its tools.
 type unbroken struct {
 	mcp.Tools
 	empty *atomic.Int32

@@ -209,7 +209,7 @@ func (e *eraProbe) note(served bool, err error) {
 	switch {
 	case served:
 		*e = eraProbe{known: true, old: e.earlier()}
-	case errors.As(err, new(*transportError)) || errors.Is(err, errSignIn): // Such a failure says nothing about the era: the server did not get the request, or requires a sign-in.
+	case errors.As(err, new(*transportError)) || errors.Is(err, errSignIn): // These failures say nothing about the era: they come from the connection, or the server requires a sign-in.
 	default:
 		e.misses++
 	}
@@ -363,8 +363,8 @@ func (s *server) away(why string) error {
 	}
 }
 
-// retire removes a server from the configuration. Its tools are replaced at once by those of next, or removed when next is nil. No new call
-// starts on it, and waiting calls continue on next.
+// retire removes a server from the configuration. Its tools are replaced at once by the tools of next in Memory. They are removed when next
+// is nil or Memory has no list. No new call starts on the server, and waiting calls continue on next.
 func (s *server) retire(next *server) {
 	s.listing.Lock()
 	s.retired = true

@@ -188,7 +188,8 @@ func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 	_ = c.ReportProgress(told) // The error is ignored, because it only means that the call is over.
 }
 
-// logged adds a log message of a server to the output of its call. It drops the message when it is unclear which call it belongs to.
+// logged adds a log message of a server to the output of its call. When it is unclear which call the message belongs to, logged writes it
+// only to the daemon's debug log.
 func (n *session) logged(_ context.Context, r *sdk.LoggingMessageRequest) {
 	text, isText := r.Params.Data.(string)
 	if !isText {
@@ -266,9 +267,9 @@ func (n *session) call(ctx context.Context, name string, c *tool.Call, m *memo) 
 	return &round{result: r}, nil
 }
 
-// stopped ends a request whose call was cancelled or has timed out. The SDK has already sent the protocol's cancel. The server may still
-// answer within endGrace: a result counts, and an error means that the server has stopped. A server that does not answer may still work on
-// the call. Then the error is [tool.ErrLost], unless the server's processes were killed.
+// stopped returns the outcome of a request whose call was cancelled or has timed out. The SDK has already sent the protocol's cancel. The
+// server may still answer within endGrace: a result counts, and an error means that the server has stopped the call. A server that does not
+// answer may still work on the call. Then the error is [tool.ErrLost], unless the server's processes were killed.
 func (n *session) stopped(cause error, sent *request) (*round, error) {
 	if !sent.sent.Load() {
 		return nil, notRun(cause)
@@ -390,7 +391,7 @@ func inputRound(r *sdk.CallToolResult) (*round, error) {
 	return out, nil
 }
 
-// sentence returns the text of an error with a capital letter, as part of a message for models.
+// sentence returns the text of an error with a capital letter at its beginning, for a message that models read.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

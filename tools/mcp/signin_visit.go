@@ -36,8 +36,8 @@ type visit struct {
 	Way      way    `json:"way"`
 	State    string `json:"state"`
 	Verifier string `json:"verifier"`
-	Before   string `json:"before,omitempty"` // state of the visit that was current when this one began
-	Named    bool   `json:"named,omitempty"`  // the authorization server says that the final address contains its issuer (RFC 9207)
+	Before   string `json:"before,omitempty"` // state of the visit that produced the daemon's token when this visit began
+	Named    bool   `json:"named,omitempty"`  // the authorization server says that the address after the sign-in contains its issuer (RFC 9207)
 	Page     string `json:"page"`
 }
 
@@ -69,7 +69,7 @@ func (w *way) config(page, secret string) *oauth2.Config {
 // errSignIn means that the server accepts no request before a person has signed in.
 var errSignIn = errors.New("a person must sign in to the server; call one of its tools to start the sign-in")
 
-// begin finds the authorization server and registers the daemon there.
+// begin prepares a visit: it finds the authorization server and registers the daemon there.
 func (s *signin) begin(ctx context.Context) (*visit, error) {
 	select {
 	case s.turn <- struct{}{}: // Only one goroutine continues, so that many calls register the daemon only once.
@@ -166,7 +166,8 @@ func plain(addresses ...string) error {
 	return nil
 }
 
-// together returns the missing scopes and the scopes of the current token, because the next token replaces the current one.
+// together returns the scopes to ask for. When the server refused the token only for missing scopes, they include the token's scopes,
+// because the next token replaces the current one.
 func (s *signin) together(issuer string, scopes []string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +217,7 @@ func style(secret string, methods []string) int {
 	return int(oauth2.AuthStyleInHeader)
 }
 
-// register registers the daemon at the authorization server, unless a recent registration exists.
+// register sets the client in w: the operator's client, a recent registration, or else a new registration of the daemon.
 func (s *signin) register(ctx context.Context, at *oauthex.AuthServerMeta, w *way) error {
 	if c := s.operators(); c != nil {
 		w.Client, w.Given, w.Style = c.ID, true, style(c.Secret, at.TokenEndpointAuthMethodsSupported)
