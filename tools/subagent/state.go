@@ -37,7 +37,7 @@ const stateVersion = 1
 type usage struct {
 	In        int64 `json:"in"`
 	Out       int64 `json:"out"`
-	Estimated bool  `json:"estimated,omitempty"` // The endpoint did not report a count.
+	Estimated bool  `json:"estimated,omitempty"` // The endpoint reported no plausible count for at least one answer.
 }
 
 func (u usage) total() int64 { return u.In + u.Out }

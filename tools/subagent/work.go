@@ -30,7 +30,8 @@ const (
 	maxConversation = 4 << 20   // maximum size of all texts of a conversation, in bytes
 )
 
-// run continues from the state until an answer of the model contains no tool calls.
+// run continues from the state. It returns when an answer of the model contains no tool calls, a limit is reached, or calls wait for
+// people.
 func (w *work) run(ctx context.Context) (*tool.Result, error) {
 	for {
 		if w.state.Pending != nil {
@@ -269,7 +270,7 @@ func object(arguments string) string {
 }
 
 // agent returns the agent for the calls that the model makes. It is never offered more tools than the caller of the subagent. With a nil
-// box, agent returns only what the configuration determines for every caller.
+// box, agent ignores the Allow list of the caller's agent; the method Tools of [Caller] applies that list.
 func (w *work) agent(box *Toolbox) tool.Agent {
 	cfg, parent := &w.s.cfg, &w.call.Run.Agent
 	a := tool.Agent{ID: cfg.Name, Allow: cfg.Tools.Allow, Exclude: slices.Concat(parent.Exclude, cfg.Tools.Exclude)}

@@ -41,7 +41,7 @@ type Memory interface {
 type Known struct {
 	Source string    `json:"source"`
 	Offer  link.Tool `json:"offer"`
-	Seen   time.Time `json:"seen"` // time of the last offer, rounded to a day
+	Seen   time.Time `json:"seen"` // time of the last offer, rounded down to a day
 }
 
 // Config configures a [Hub].
@@ -62,7 +62,7 @@ type Config struct {
 	Lease   time.Duration // time without a message after which a worker loses its leases; 0 means 15 s
 	Wait    time.Duration // maximum time that a call waits for a worker; 0 means 30 s
 	Away    time.Duration // time for which tool lists keep a tool without workers; 0 means 1 min
-	Forget  time.Duration // time after which a tool that is no longer offered is deleted; 0 means 31 days, which is longer than any ticket is valid
+	Forget  time.Duration // age of the last offer at which the next daemon deletes a tool at its start; 0 means 31 days, which is longer than any ticket is valid
 	Workers int           // maximum number of connected workers per namespace; 0 means 256
 	Log     *zap.Logger   // nil disables logging
 }
@@ -143,7 +143,8 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// remember registers the tools from Memory. It omits a tool that is not accepted any more; a worker may offer it again.
+// remember registers the tools from Memory. It deletes a tool that was not offered for the time Config.Forget. It omits a tool that is not
+// accepted any more; a worker may offer it again.
 func (h *Hub) remember(known []Known) {
 	for _, k := range known {
 		if h.cfg.Memory != nil && time.Since(k.Seen) > h.cfg.Forget {

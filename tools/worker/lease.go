@@ -64,7 +64,7 @@ func (h *Hub) giveLocked(l *lease, s *Session) {
 	h.leases[l.id] = l
 }
 
-// endLocked ends a lease and gives its slot to the oldest waiting call.
+// endLocked ends a lease and gives its slot to the oldest waiting work that the worker can do.
 func (h *Hub) endLocked(l *lease, r *tool.Result, err error) {
 	if l.ended {
 		return

@@ -49,9 +49,9 @@ type Connected struct {
 	Tools       []string // ids that the worker serves, sorted
 	Labels      map[string]string
 	Since, Seen time.Time // time when the worker connected, and time of its latest message
-	Limit       int       // leases at the same time
-	Leases      int       // leases that it holds
-	Calls       []string  // calls of these leases, sorted
+	Limit       int       // maximum number of leases at the same time
+	Leases      int       // number of leases that the worker holds
+	Calls       []string  // ids of the calls of these leases, sorted
 	Draining    bool
 }
 

@@ -61,7 +61,7 @@ func (s *Session) unansweredLocked() {
 	}
 }
 
-// question asks a worker of the tool that has the labels that the call requires.
+// question asks a worker of the tool, with the labels that the call requires. When this worker disconnects, it asks another worker.
 func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*link.Answer, error) {
 	documents, err := t.documents(c)
 	if err != nil {
@@ -88,7 +88,8 @@ func (t *offered) question(ctx context.Context, kind string, c *tool.Call) (*lin
 	}
 }
 
-// questionOf adds a question to the worker of the tool that has the fewest open questions.
+// questionOf chooses the worker with the fewest open questions among those that serve the tool and have the labels in want. It adds a
+// question to this worker.
 func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *question, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

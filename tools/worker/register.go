@@ -56,7 +56,7 @@ func (h *Hub) register(s *Session, offers []link.Tool) []link.Refusal {
 	return refused
 }
 
-// shown returns the name of a refused tool for logs and people, quoted when it contains unusual characters.
+// shown returns the name of a refused tool for logs and people, with unusual characters escaped.
 func shown(id string) string {
 	quoted := strconv.Quote(clip(id, maxName)) // Quote escapes unprintable characters.
 	return clip(quoted[1:len(quoted)-1], maxName)
@@ -75,7 +75,8 @@ func (h *Hub) room(namespace string) int {
 	return n
 }
 
-// known returns the pool's registered tool with the id of t, or nil. other reports that its definition differs from that of t.
+// known returns the pool's registered tool with the id of t, or nil. other reports whether the definition of this tool differs from that of
+// t.
 func (h *Hub) known(source string, t *offered) (_ *offered, other bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -95,7 +95,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 	}, nil
 }
 
-// enter adds a session to the hub. It returns an error when the namespace has the maximum number of workers.
+// enter adds a session to the hub. It returns an error when the hub is closed or the namespace has the maximum number of workers.
 func (h *Hub) enter(s *Session) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,8 @@ func (h *Hub) enter(s *Session) error {
 	return nil
 }
 
-// takeBack gives a worker those leases in held that it held over an earlier connection.
+// takeBack gives a worker those leases in held that the worker had over an earlier connection. It stores in cancelled why calls of these
+// leases were cancelled.
 func (h *Hub) takeBack(s *Session, held []string, cancelled map[string]error) (kept []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

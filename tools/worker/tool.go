@@ -117,7 +117,8 @@ func (t *offered) Abandon(ctx context.Context, c *tool.Call) {
 	}
 }
 
-// ask executes work that is not an attempt: RECONCILE, ABANDON or POLL. The worker may leave it unanswered.
+// ask executes work that is not an attempt: RECONCILE, ABANDON or POLL. It ends the lease when the worker has not answered before ctx is
+// done.
 func (t *offered) ask(ctx context.Context, kind string, c *tool.Call) (*tool.Result, error) {
 	l, err := t.start(ctx, kind, c)
 	if err != nil {

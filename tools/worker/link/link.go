@@ -59,8 +59,8 @@ const (
 	TooMany         = "TOO_MANY"    // the namespace has the maximum number of worker tools
 )
 
-// An Answer is a worker's response to a question about a call that has not started. Instead of an answer, it may contain the reason why
-// there is none. For VALIDATE, the error describes what is wrong with the arguments.
+// An Answer is a worker's response to a question about a call that has not started. Err says why there is no answer. For VALIDATE, Err
+// describes what is wrong with the arguments.
 type Answer struct {
 	Effects     *tool.Effects
 	Description *tool.Description
