@@ -9,8 +9,8 @@ import (
 // ArtifactScheme is the prefix of the handle of an artifact.
 const ArtifactScheme = "artifact://"
 
-// ArtifactHandle returns the handle of an artifact, or of an output stream, of any call. When output is cut, the model reads the handle
-// instead of the rest. Tools such as read accept the handle.
+// ArtifactHandle returns the handle of an artifact or output stream of a call. When output is cut, the model reads the handle instead of
+// the rest. Tools such as read accept the handle.
 func ArtifactHandle(callID, name string) string {
 	return ArtifactScheme + url.PathEscape(callID) + "/" + url.PathEscape(name)
 }

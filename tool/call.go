@@ -188,7 +188,7 @@ func (c *Call) SaveCheckpoint(b []byte) error {
 	return c.Reporter.SaveCheckpoint(b)
 }
 
-// SaveArtifact stores bytes that are too large for a result. The Artifact field of a [Content] refers to it by name.
+// SaveArtifact stores bytes that are too large for a result. The Artifact field of a [Content] refers to the stored artifact by name.
 func (c *Call) SaveArtifact(name, mimeType string, b []byte) (Artifact, error) {
 	if c.Reporter == nil {
 		return Artifact{}, ErrNoReporter

@@ -19,7 +19,7 @@ type QuarantinedTool struct {
 	RefusedAt time.Time
 }
 
-// A JudgedDefinition is a definition of a tool with the judgement on it: it is trusted, or an operator refused it.
+// A JudgedDefinition is a definition of a tool that is trusted or that an operator refused.
 type JudgedDefinition struct {
 	Definition
 	Position int64 // judgements have ascending positions

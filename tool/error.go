@@ -9,7 +9,7 @@ import (
 // Code says why a call did not succeed. The codes are stable; reasons refine them.
 type Code string
 
-// The codes, as listed in docs/reference/states.md. A tool returns only the first seven.
+// The codes, as listed in docs/reference/states.md.
 const (
 	InvalidArguments  Code = "INVALID_ARGUMENTS"
 	ExecutionFailed   Code = "EXECUTION_FAILED"

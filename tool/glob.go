@@ -30,8 +30,8 @@ func ValidGlob(pattern string) bool {
 // SearchID is the id of the daemon's tool that finds tools. It finds only tools that the caller's agent may use.
 const SearchID = "tool_search"
 
-// Offers reports whether an agent may use a tool. It may when Allow is empty or matches the tool's id, and Exclude does not match the tool.
-// Allow need not name the daemon's tool [SearchID], because an export with a limit adds it to the tools that Allow selects.
+// Offers reports whether an agent may use a tool: Allow must be empty or match the tool's id, and Exclude must not match the tool. Allow
+// need not name the daemon's tool [SearchID], because an export with a limit adds it to the tools that Allow selects.
 func (a *Agent) Offers(d *Descriptor) bool {
 	searches := d.ID == SearchID && d.Source == "builtin"
 	return (len(a.Allow) == 0 || searches || AnyGlob(a.Allow, d.ID)) && !a.Excludes(d)

@@ -81,12 +81,13 @@ func contains(id, part string) bool {
 	return id == "" || strings.HasPrefix(part, id) && (len(part) == len(id) || part[len(id)] == '/')
 }
 
-// permits reports whether an answer within the bound r may name the resource.
+// permits reports whether an assessment with the bound r may name the resource.
 func (r *Resource) permits(named *Resource) bool {
 	return r.Kind == named.Kind && (r.Shared || !named.Shared) && contains(r.ID, named.ID)
 }
 
-// beyond reports whether an answer names a resource that bound does not permit. An answer without resources is never beyond a bound.
+// beyond reports whether an assessment names a resource that bound does not permit. An assessment without resources is never beyond a
+// bound.
 func beyond(answer, bound []Resource) bool {
 	return slices.ContainsFunc(answer, func(named Resource) bool {
 		return !slices.ContainsFunc(bound, func(r Resource) bool { return r.permits(&named) })

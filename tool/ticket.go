@@ -49,7 +49,8 @@ type Approvers struct {
 	ResultInstead bool `json:"result_instead,omitempty"`
 }
 
-// Admit reports whether p has one of the roles and belongs to one of the groups. It does not compare p with the caller.
+// Admit reports whether p has one of the roles and belongs to one of the groups. An empty list of roles admits nobody; the engine fills it
+// in before. Admit does not compare p with the caller.
 func (a *Approvers) Admit(p Principal) bool {
 	return slices.ContainsFunc(a.Roles, p.HasRole) &&
 		(len(a.Groups) == 0 || slices.ContainsFunc(a.Groups, func(g string) bool { return slices.Contains(p.Groups, g) }))

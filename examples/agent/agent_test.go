@@ -50,7 +50,7 @@ func (p *play) perform(t *testing.T) {
 
 	a.says(t, "half of hold agent")
 	a.kill(t)
-	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // An agent that is killed while it writes leaves such a file.
+	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // An agent that is killed while it writes the history leaves such a file.
 	a = p.start(t)
 	p.release(t, "agent")
 
@@ -65,13 +65,13 @@ func (p *play) perform(t *testing.T) {
 		t.Errorf("started again, the agent printed %q, want %q", out, final)
 	}
 	p.forget(t, 3)
-	if out := p.start(t).end(t); out != final+"\n" { // The agent sends a turn again that has already ended.
+	if out := p.start(t).end(t); out != final+"\n" { // The agent sends again a turn that has already ended.
 		t.Errorf("started with the history of an earlier moment, the agent printed %q, want %q", out, final)
 	}
 	p.check(t)
 }
 
-// forget removes everything after a response of the model from the history, as if the agent had been killed in that moment.
+// forget removes everything after this response of the model from the history, as if the agent had been killed right after the response.
 func (p *play) forget(t *testing.T, response int) {
 	t.Helper()
 	file := filepath.Join(p.dir, "history.json")

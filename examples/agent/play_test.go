@@ -64,10 +64,10 @@ rules:
 
 // A play is an agent with its model and its daemon.
 type play struct {
-	command   []string // of the agent
-	dir       string   // of the agent
-	environ   []string // of the agent
-	home      string   // of the daemon
+	command   []string // command that runs the agent
+	dir       string   // directory of the agent
+	environ   []string // environment of the agent
+	home      string   // directory with the files of the daemon
 	workspace string
 	socket    string
 	steps     []model.Step
@@ -148,7 +148,7 @@ func run(t *testing.T, name string, cmd *exec.Cmd) *process {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &p.out, &p.err, 10*time.Second
 	must(t, cmd.Start())
 	go func() {
-		_ = cmd.Wait() // ProcessState has the outcome
+		_ = cmd.Wait() // An error is ignored, because ProcessState has the outcome.
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -189,7 +189,7 @@ func (p *process) says(t *testing.T, part string) {
 
 func (p *process) kill(t *testing.T) {
 	t.Helper()
-	_ = p.cmd.Process.Kill() // an error means that it has ended
+	_ = p.cmd.Process.Kill() // An error means that the program has ended.
 	<-p.ended
 }
 

@@ -105,7 +105,7 @@ func (p *place) serve(t *testing.T) {
 	}
 	go func() { p.ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // An error means that the daemon has ended.
 		select {
 		case err := <-p.ended:
 			if err != nil {
@@ -166,7 +166,7 @@ func (p *place) run(t *testing.T, blocks []string) []block {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if cmd.Process != nil {
-		_ = cmd.Cancel() // ends what the blocks started in the background; an error means that nothing is left
+		_ = cmd.Cancel() // This ends what the blocks started in the background. An error means that no such process is left.
 	}
 	outputs := strings.Split(stdout.String(), mark)
 	if err != nil {

@@ -233,7 +233,7 @@ func (c *Client) decide(ctx context.Context, call *tooldv1.Call, d *tooldv1.Deci
 			return nil, err
 		}
 		if first = f; len(f.GetEvents()) > 0 {
-			break // Close the stream if no caller reads the events.
+			break // This closes the stream, so no stream stays open when the caller does not read the events.
 		}
 	}
 	return func(yield func(*tooldv1.CallEvent, error) bool) {

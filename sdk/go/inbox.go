@@ -73,7 +73,7 @@ type inboxStream struct {
 	complete bool
 }
 
-// An inboxFrame is the frame of a message.
+// An inboxFrame is a response that contains only a frame.
 type inboxFrame struct{ frame *tooldv1.Frame }
 
 func (f inboxFrame) GetFrame() *tooldv1.Frame { return f.frame }

@@ -28,7 +28,7 @@ func frames[R interface{ GetFrame() *tooldv1.Frame }](
 			err := follow(ctx, cursor, open, func(f *tooldv1.Frame) bool {
 				heartbeat := f.GetHeartbeat() != nil
 				if heartbeat || f.GetCursor() != "" && f.GetCursor() != cursor {
-					p = pauses{patience: patience} // Only a frame with a new position proves progress. Each stream repeats its other frames.
+					p = pauses{patience: patience} // Only a heartbeat or a new cursor proves progress. Each new stream sends its other frames again.
 				}
 				cursor = cmp.Or(f.GetCursor(), cursor)
 				return heartbeat || f.GetClosing() != nil || yield(f, nil)

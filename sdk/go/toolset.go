@@ -48,7 +48,7 @@ type ToolsetConfig struct {
 	// MaxTools is the largest number of tools, tool_search included; 0 means no limit. If more tools match, the model finds the remaining
 	// ones with tool_search.
 	MaxTools int
-	Query    string // what the tools are for; tools that match it are preferred. It needs MaxTools
+	Query    string // what the tools are for; tools that match the query are preferred when MaxTools limits the list
 }
 
 // A Toolset has the tools for a model, and runs the turns of the model. Its methods may be called concurrently.
@@ -86,7 +86,7 @@ func (s *Toolset) Tools() json.RawMessage {
 	return s.tools
 }
 
-// Guidance returns a text of the tools for the system prompt. It may be empty.
+// Guidance returns a text about the tools for the system prompt. It may be empty.
 func (s *Toolset) Guidance() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Toolset) Refresh(ctx context.Context) (bool, error) {
 	}
 }
 
-// request returns the request for the first page, if the list has changed.
+// request returns the request for the first page. The daemon sends the page only if the list has changed since the last Refresh.
 func (s *Toolset) request() *tooldv1.ExportToolsRequest {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +175,8 @@ func (s *Toolset) take(pages []*tooldv1.ExportToolsResponse) error {
 
 const (
 	searchID   = "tool_search"
-	maxInclude = 1000 // ids in a request for an export
-	maxID      = 64   // bytes of a tool's id; a model may name a tool that does not exist
+	maxInclude = 1000 // maximum number of ids in a request for an export
+	maxID      = 64   // maximum length of a tool's id, in bytes; a model may name a tool that does not exist
 )
 
 // called records which tools the model has called. Otherwise found tools would soon displace called tools from the list.

@@ -33,8 +33,8 @@ type RunOptions struct {
 type GetOptions struct {
 	Wait         time.Duration // longest time to wait for calls without a result
 	Placeholders bool          // answer calls without a result with a marked text; the messages of a later Get replace all of these messages
-	// Late lists calls with placeholders in the history that must stay there. The result then has one user message with the results of
-	// those calls in Late that have ended. If none has ended, it has no message.
+	// Late lists calls whose placeholders must stay in the history. The result then has one user message with the results of those calls in
+	// Late that have ended, or no message if none has ended.
 	Late []string
 }
 

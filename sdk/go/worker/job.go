@@ -158,11 +158,12 @@ func fits(m *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// say queues a message. Without a connection it waits until the job is dropped.
+// say queues a message. When the queue is full, it waits until there is space, ctx ends or the worker stops. A message other than the
+// outcome is dropped when the job is cancelled.
 func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
 	gone := j.ctx.Done()
 	if m.GetDone() != nil {
-		gone = nil // Do not stop: a cancelled job must still report its outcome.
+		gone = nil // A cancelled job must still report its outcome.
 		if errors.Is(context.Cause(j.ctx), ErrLost) {
 			return
 		}
@@ -202,7 +203,7 @@ func (j *job) again() {
 	})
 }
 
-// drop removes a job that the daemon no longer expects.
+// drop removes a job and cancels its context. The daemon has confirmed the job's outcome, or no longer expects it.
 func (j *job) drop(cause error) {
 	j.cancel(cause)
 	j.w.mu.Lock()
