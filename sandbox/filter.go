@@ -32,13 +32,13 @@ var (
 	kill  = bpf.RetConstant{Val: unix.SECCOMP_RET_KILL_PROCESS}
 )
 
-// socketKinds says which sockets, in addition to IP and routing sockets, a command may create.
+// socketKinds says which sockets a command may create.
 type socketKinds int
 
 const (
 	unixSockets socketKinds = iota
-	unixPairs               // connected pairs of unix sockets, which cannot reach a path
-	pairsAlone              // connected pairs only; no IP and routing sockets either
+	unixPairs               // IP and routing sockets, and connected pairs of unix sockets, which cannot reach a path
+	pairsAlone              // connected pairs of unix sockets only
 )
 
 // filter returns the seccomp program, in the kernel's format, for the system calls that a command may make. The kernel refuses an unlisted
@@ -105,7 +105,8 @@ func tree(list []span) []bpf.Instruction {
 	}, below, above)
 }
 
-// examined returns the rules for calls whose arguments matter. Each rule starts with the call number loaded and ends with a verdict.
+// examined returns the rules for calls that depend on their arguments. A rule is a list of BPF instructions that ends with a verdict, such
+// as allow.
 func examined(sockets socketKinds) map[uint32][]bpf.Instruction {
 	unless := func(cond bpf.JumpTest, val uint32) []bpf.Instruction {
 		return []bpf.Instruction{bpf.JumpIf{Cond: cond, Val: val, SkipFalse: 1}, refuseWith(unix.EPERM)}
@@ -187,8 +188,8 @@ func creates(flags uint32) []bpf.Instruction {
 	}
 }
 
-// coreRules make a change of the core dump limit have no effect and report success. The limit prevents the kernel from starting the
-// machine's core dump handler, which would run outside the sandbox as root.
+// coreRules ignore a change of the core dump limit and report success. The limit prevents the kernel from starting the machine's core dump
+// handler, which would run outside the sandbox as root.
 func coreRules() map[uint32][]bpf.Instruction {
 	pretend := refuseWith(0)
 	return map[uint32][]bpf.Instruction{

@@ -35,7 +35,8 @@ func proxied() []string {
 	}
 }
 
-// environment returns the environment of a new process: the given variables plus those of the proxy, which take precedence.
+// environment returns the environment of a new process: the given variables. With NetworkProxy, the variables of the proxy take precedence,
+// and ALL_PROXY is dropped.
 func (p *Policy) environment(said []string) []string {
 	if p.Network != NetworkProxy {
 		return slices.Clip(said)
@@ -95,7 +96,7 @@ func (g *gate) begin(gateway Gateway, spec *Spec) {
 	}()
 }
 
-// listener waits for the helper's only message, or for the end of the helper.
+// listener returns the listener from the helper's only message. When the helper ends without a message, it returns an error.
 func (g *gate) listener() (net.Listener, error) {
 	data, rights := make([]byte, 8), make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := g.socket.ReadMsgUnix(data, rights)
@@ -127,7 +128,7 @@ func (g *gate) end() {
 	}
 }
 
-// ask returns the request of a canary that asks the gateway for a connection to a listener on the machine itself.
+// ask returns the HTTP request of a canary that asks the gateway for a connection to the address lure, a listener on the machine itself.
 func ask(lure []byte) string {
 	port := int(lure[2])<<8 | int(lure[3])
 	return fmt.Sprintf("CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", port, port)

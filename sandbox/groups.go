@@ -70,7 +70,7 @@ func (e *Exit) OutOfMemory() string {
 }
 
 // shares decides which limits of control groups hold. hungry is the canary that tried to exceed its memory and CPU limits. It is nil when
-// there are no control groups.
+// there are no control groups or when no group can have these limits.
 func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	mechanism := r.groups.Mechanism()
 	f.MemLimit = isolation.Fact{Mechanism: "data size of each process", Detail: "no limit for all of them together: "}
@@ -95,8 +95,8 @@ func (r *Runner) shares(f *isolation.Facts, p *Policy, hungry *trial) {
 	}
 }
 
-// keepShort gives a canary tighter limits than its policy. So when the canary is stopped, the control group was the reason and not another
-// limit.
+// keepShort gives the control group of a canary tighter limits than its policy. So the control group stops the canary before another limit
+// does.
 func (r *Runner) keepShort(run *run, hungry bool) {
 	switch {
 	case hungry:

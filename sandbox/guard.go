@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guards create placeholders for protected files that do not exist, so that no process can create these files. While isolated processes
-// run, a placeholder is a socket without a listener. Such a socket cannot be opened, and git and other programs do not treat it as a file.
+// guards create placeholders for protected files that do not exist, so that no process can create these files. A placeholder exists while
+// isolated processes run. Most placeholders are sockets without a listener: nobody can open such a socket, and git and other programs do
+// not treat it as a file.
 type guards struct {
 	mu   sync.Mutex
 	held map[place]*guardian
@@ -24,11 +25,11 @@ type place struct{ workspace, path string }
 
 type guardian struct {
 	runs int
-	made bool // a guard of this daemon created the placeholder, so release may remove it
+	made bool // this daemon or a killed one created the placeholder, so release may remove it
 }
 
-// filler returns the text of a placeholder that must be a regular file. This is .git/commondir, because git would fail on a socket with
-// this name. The file points git to a directory with configuration and hooks; the text is git's default.
+// filler returns the text of a placeholder that must be a regular file, because git would fail on a socket with this name. commondir points
+// git to a directory with configuration and hooks; its text here is git's default.
 func filler(base string) (text string, file bool) {
 	switch base {
 	case "commondir":
@@ -43,7 +44,7 @@ func filler(base string) (text string, file bool) {
 func (r *Runner) guard(run *run) error {
 	p := run.spec.Policy
 	if p.ReadOnly || p.Unsupervised {
-		return nil // The run cannot create files in the workspace, or protection is not possible.
+		return nil // A read-only workspace needs no placeholders. An unsupervised run has no protected files.
 	}
 	workspace := filepath.Clean(p.Workspace)
 	top := real(workspace)
@@ -76,8 +77,8 @@ func (r *Runner) guard(run *run) error {
 	return nil
 }
 
-// below returns Within, and the path of dir relative to it, both without symbolic links. It returns empty texts when the Spec does not
-// limit where links lead.
+// below returns Within, and the path of dir relative to it, both without symbolic links. It returns empty texts when Within is empty, and
+// an error when a link in dir leads out of Within.
 func (s *Spec) below(dir string) (top, rel string, err error) {
 	if s.Within == "" {
 		return "", "", nil
@@ -205,7 +206,7 @@ func occupy(dir int, base string, model *int) error {
 			err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(*model), dir, base, unix.AT_SYMLINK_FOLLOW)
 			if err == nil || errors.Is(err, fs.ErrExist) {
 				return err
-			} // The link fails on another file system, or on one without hard links. Then a new socket is bound.
+			} // The link fails on another file system, or on one without hard links. Then occupy creates a new socket.
 		}
 		if err := unix.Mknodat(dir, base, unix.S_IFSOCK|0o600, 0); err != nil || *model >= 0 {
 			return err

@@ -21,8 +21,8 @@ type rest struct {
 	text string
 }
 
-// hand creates a pipe for each text in Spec.Handed. It writes the text before the process starts, so it never waits for the process. The
-// part that does not fit into the pipe is written when the process reads, and dropped when the run ends.
+// hand creates a pipe for each text in Spec.Handed. It writes as much as fits into the pipe, so it never waits for the process. The rest is
+// written while the process reads, and dropped when the run ends.
 func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 	for _, text := range texts {
 		var fds [2]int

@@ -50,7 +50,7 @@ type homes struct {
 }
 
 type home struct {
-	dir string // value for homes.leave; empty means that there is no directory to leave
+	dir string // directory on the machine, for homes.leave; empty when the run uses none
 	at  string // path of the home that the process sees; empty when it gets none
 }
 
@@ -121,7 +121,7 @@ func (h *homes) leave(path string) {
 		delete(h.used, path)
 	}
 	if h.closed {
-		return // sweep removes the home at the next start.
+		return // At the next start, sweep removes homes that are not needed.
 	}
 	if strings.HasPrefix(filepath.Base(path), freshHome) {
 		h.done.Go(func() { _ = removeTree(path) }) // When this fails, prune tries again.
@@ -131,7 +131,7 @@ func (h *homes) leave(path string) {
 	}
 }
 
-// sweep starts the removal of homes that an earlier daemon left.
+// sweep starts the removal of homes that are not needed, for example fresh homes of a killed daemon.
 func (h *homes) sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,8 +162,8 @@ func (h *homes) close() {
 	h.done.Wait()
 }
 
-// prune removes homes that no run uses: fresh ones, old ones, and those beyond mostHomes. While the file system is nearly full it removes
-// all unused homes, oldest first. Homes of a killed daemon count as unused.
+// prune removes homes that no run uses: fresh ones, old ones, and the oldest of more than mostHomes. While the file system is nearly full
+// it removes all unused homes, oldest first. Homes of a killed daemon count as unused.
 func (h *homes) prune() {
 	defer func() {
 		h.mu.Lock()
@@ -183,7 +183,7 @@ func (h *homes) prune() {
 		path := filepath.Join(h.dir, e.Name())
 		info, err := e.Info()
 		switch {
-		case err != nil: // Another prune has removed the home.
+		case err != nil: // The home was removed meanwhile.
 		case strings.HasPrefix(e.Name(), freshHome), strings.HasPrefix(e.Name(), removedHome), time.Since(info.ModTime()) > oldestHome:
 			h.remove(path)
 		default:
@@ -224,7 +224,7 @@ func removeTree(path string) error {
 		if err == nil && d.IsDir() {
 			return root.Chmod(name, 0o700)
 		}
-		return nil // An error is ignored: the chmod above may have made the directory readable. If not, removing it fails later.
+		return nil // An error is ignored here: when a directory cannot be read, RemoveAll below fails and returns the error.
 	})
 	return errors.Join(err, os.RemoveAll(path))
 }

@@ -131,7 +131,8 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// follow reads the messages of process 1 until it has ended. Then it closes ended and gone.
+// follow reads the messages of process 1 until process 1 has ended. Then it closes gone. It closes ended when the command has ended, or
+// with gone.
 func (run *run) follow() {
 	in := run.inner
 	reported := false
@@ -165,7 +166,7 @@ func (run *run) follow() {
 		}
 	}
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // The error means that another goroutine has already waited for the process.
+		_ = run.handle.Signal(syscall.SIGKILL) // The process cannot be waited for, so it is killed in case it still runs.
 	}
 	start(&RefusedError{Fact: "processes_killed", Step: "process 1", Err: errors.New("ended without a response")})
 	run.endOnce.Do(func() {
@@ -195,7 +196,7 @@ func refusal(m *helper.Message, spec *Spec) error {
 }
 
 // awaitStart waits until the command runs. It also returns nil when the run was cut short; in both cases the caller must attend the run.
-// After an error no process runs.
+// After an error no process runs, except when process 1 does not end in time; then run.handle stays set.
 func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	if run.inner.gate != nil {
 		run.inner.gate.begin(r.gateway, &run.spec)
@@ -240,7 +241,8 @@ func (in *inner) signal(all bool, sig syscall.Signal) error {
 	return nil
 }
 
-// endInner ends an isolated run. When process 1 can be waited for, the kernel has already ended every process in its PID namespace.
+// endInner ends an isolated run. When process 1 has ended, the kernel has already ended every process in its PID namespace. endInner
+// returns the processes that it could not end.
 func (r *Runner) endInner(run *run, over bool) []process {
 	in := run.inner
 	if over {

@@ -48,8 +48,7 @@ func (k *pack) seeds(c *census) []int {
 type finder func(*census) (mine, doubtful map[int]process)
 
 // spread adds the seeds to found, then repeatedly their children and the members of their sessions. A process gets into a session of other
-// processes only by birth, so every process in a run's session belongs to the run. spread adds only processes for which the function in the
-// parameter may returns true.
+// processes only by birth, so every process in a run's session belongs to the run. spread adds only processes for which may returns true.
 func (c *census) spread(found map[int]process, seeds []int, may func(process) bool) {
 	entered := map[int]bool{} // sessions whose members were added; without it, the work would grow with the square of a session's size
 	for len(seeds) > 0 {
@@ -97,7 +96,7 @@ func (a *active) leave(run *run) {
 	a.count.Done()
 }
 
-// add adds the run of a helper. close does not wait for it.
+// add adds the run of a helper. Runner.Close does not wait for this run as it does for others.
 func (a *active) add(run *run) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,7 +139,7 @@ func (f *family) linked(run *run, c *census) (map[int]process, func(process) boo
 		}
 		seeds = append(seeds, main.pid)
 	}
-	if !run.supervised() { // A supervised run needs no session, because its PID namespace identifies the same processes.
+	if !run.supervised() { // A supervised run does not need the group: in its PID namespace, every process is a descendant of process 1.
 		seeds = append(seeds, run.group.Members()...)
 	}
 	c.spread(found, seeds, may)

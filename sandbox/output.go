@@ -123,8 +123,8 @@ func feed(pipe *os.File, in io.Reader) {
 	pipe.Close()
 }
 
-// typeIn copies in to a terminal. It does not close the terminal at the end of in, because unlike a pipe for input, the terminal also
-// carries the output.
+// typeIn copies in to a terminal. At the end of in, it sends Ctrl-D. It does not close the terminal, because the terminal also carries the
+// output.
 func typeIn(terminal *os.File, in io.Reader) {
 	const ctrlD = "\x04"
 	if _, err := io.Copy(terminal, in); err == nil {

@@ -41,7 +41,7 @@ type Policy struct {
 	ReadOnly  bool   // makes the workspace read-only
 	// Read lists more paths to show read-only at their usual places. Paths that do not exist are left out.
 	Read []string
-	// Hide lists paths to cover where the process would see them.
+	// Hide lists paths whose contents the process must not see.
 	Hide []string
 	// Protect lists paths in the workspace that stay read-only. Nil means [DefaultProtected]. While processes run, a socket takes the place
 	// of a missing file, so that no process can create the file. Programs that collect files skip the socket. A path is omitted when its
@@ -72,7 +72,7 @@ type Limits struct {
 	MemoryTotal int64         // 0 means 8 GiB; at least 16 MiB
 	CPUs        float64       // 0 means no limit; at least 0.01
 	FileSize    int64         // bytes of each file that a process writes; 0 means 4 GiB
-	OpenFiles   int           // number of each process; 0 means 4096; at least 256
+	OpenFiles   int           // number for each process; 0 means 4096; at least 256
 	CPU         time.Duration // processor time of each process; 0 means that only the time of the call limits it
 }
 

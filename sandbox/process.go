@@ -18,7 +18,7 @@ type process struct {
 	state                       byte
 	threads                     int
 	start                       uint64
-	tag                         string // tag of its run, where known; process 1 has the helper's tag
+	tag                         string // the Tag of the run's Spec, where it is known; empty means that describe reads the tag from the environment
 }
 
 // identity identifies a process until the machine restarts.

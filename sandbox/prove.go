@@ -89,7 +89,7 @@ const canaries = 3
 type trial struct {
 	tried    map[uint32]helper.Message
 	wrote    bool // true when the canary wrote a file outside
-	received int  // number of datagrams and connections that arrived outside
+	received int  // number of listeners outside that the canary reached
 	spent    cgroup.Usage
 }
 
@@ -241,8 +241,8 @@ func (l *lure) udp() []byte {
 	return helper.Address([4]byte{127, 0, 0, 1}, l.packet.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 }
 
-// received returns how many datagrams and connections arrived. It polls the sockets without waiting, because data on the loopback device
-// arrives at once. A deadline, even a short one, could pass before a busy machine polls.
+// received returns how many of the two listeners got a connection or a datagram. It polls the sockets without waiting, because data on the
+// loopback device arrives at once. A deadline, even a short one, could pass before a busy machine polls.
 func (l *lure) received() (n int) {
 	asked := func(c syscall.Conn, ask func(fd int) error) {
 		raw, err := c.SyscallConn()

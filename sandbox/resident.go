@@ -83,8 +83,8 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 	return &RefusedError{Fact: "processes_killed", Step: "helper", Err: err}
 }
 
-// startHelper starts the helper on the thread of startLoop. The kernel kills the helper's children when their parent thread ends, and that
-// thread lasts as long as the Runner.
+// startHelper starts the helper on the thread of startLoop. The kernel kills the helper and each process 1 when the thread that started the
+// helper ends. That thread lasts as long as the Runner.
 func (r *Runner) startHelper() (*helperProcess, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *Runner) forkHelper(c *helperProcess, files []*os.File) error {
 // awaitHelper waits for the end of the helper and wakes the goroutine that waits for its answer.
 func (r *Runner) awaitHelper(c *helperProcess) {
 	if err := awaitEnd(c.run.main.pid); err != nil {
-		_ = c.handle.Kill() // The error means that another goroutine has already waited for the process.
+		_ = c.handle.Kill() // The process cannot be waited for, so it is killed in case it still runs.
 	}
 	c.mu.Lock()
 	c.ended = true
@@ -169,8 +169,8 @@ func (c *helperProcess) waitsAt(status *os.File) bool {
 	return !c.ended
 }
 
-// stopHelper ends the helper. When now is true, it also ends processes that the helper has created and not reported. It is possible that a
-// helper does not end, for example because a dead file system blocks it. Then awaitHelper continues to wait for it.
+// stopHelper ends the helper. When now is true, it also ends processes that the helper has created and not reported. A helper may not end,
+// for example when a dead file system blocks it. Then stopHelper returns an error, and awaitHelper continues to wait.
 func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 	r.resident.now = nil
 	c.socket.Close()
@@ -260,7 +260,7 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
-	if !c.lives() { // The helper has ended, so awaitHelper ends the processes in its session.
+	if !c.lives() { // After errHelperGone the caller calls stopHelper, which ends the other processes in the helper's session.
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 		return errHelperGone
 	}

@@ -25,7 +25,7 @@ type run struct {
 	tag      string // value of TagVariable
 	note     note   // guarded by pack.mu after the start
 	handle   *os.Process
-	main     process // The PID is also the number of its group and session. Guarded by runs.starting until start returns.
+	main     process // The PID is also the number of the process's group and session. Guarded by runs.starting until start returns.
 	began    time.Time
 	pipes    pipes
 	broken   chan error // receives the first error of Output
@@ -67,8 +67,8 @@ func (r *Runner) leave(run *run) {
 	r.runs.leave(run)
 }
 
-// startLoop forks for all runs on one locked thread. The kernel sends a parent-death signal when the thread that forked ends, not only when
-// the process ends. Therefore nothing else uses this thread, and it ends with the Runner.
+// startLoop forks the helper and all processes without a policy on one locked thread. The kernel sends a parent-death signal when the
+// thread that forked ends, not only when the process ends. Therefore nothing else uses this thread, and it ends with the Runner.
 func (r *Runner) startLoop() {
 	runtime.LockOSThread() // There is no unlock, so the thread ends with this goroutine.
 	for start := range r.starts {
@@ -76,8 +76,8 @@ func (r *Runner) startLoop() {
 	}
 }
 
-// start forks the process and starts the goroutines that attend it. After an error none of these goroutines runs. When start returns an
-// error and run.handle is set, the process ran for a moment.
+// start forks the process and starts the goroutines that attend it. After an error the caller must not attend the run. When start returns
+// an error and run.handle is set, the process ran for a moment.
 func (r *Runner) start(ctx context.Context, run *run) error {
 	// Checked here, because the kernel reports a missing directory with the same error as a missing program.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
@@ -196,7 +196,7 @@ func (r *Runner) mayStart(ctx context.Context, run *run) (time.Duration, error) 
 	return by, nil
 }
 
-// aborted returns the Exit of a run whose process was started but could not be recorded. It is unknown what the process did before it was
+// aborted returns the Exit of a run whose start failed after its process was started. It is unknown what the process did before it was
 // killed. aborted returns nil when no process was started.
 func (run *run) aborted() *Exit {
 	if run.handle == nil {
@@ -211,7 +211,7 @@ func (run *run) aborted() *Exit {
 	}
 }
 
-// follows starts waiting for a forked process. When it returns an error, the process has ended without executing the command.
+// follows starts waiting for a forked process. After an error the caller must not attend the run.
 func (r *Runner) follows(ctx context.Context, run *run) error {
 	if run.inner != nil {
 		return r.awaitStart(ctx, run)
@@ -222,7 +222,7 @@ func (r *Runner) follows(ctx context.Context, run *run) error {
 
 func (run *run) await() {
 	if err := awaitEnd(run.main.pid); err != nil {
-		_ = run.handle.Signal(syscall.SIGKILL) // The error means that another goroutine has already waited for the process.
+		_ = run.handle.Signal(syscall.SIGKILL) // The process cannot be waited for, so it is killed in case it still runs.
 	}
 	run.endedAt = time.Now()
 	close(run.ended)

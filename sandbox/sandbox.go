@@ -37,8 +37,8 @@ import (
 	"github.com/toold-dev/toold/sandbox/helper"
 )
 
-// Help does nothing unless this program was started as the sandbox helper. Then it runs the helper and does not return. A program that
-// makes a Runner without [Config.Helper] must call it first.
+// Help runs the sandbox helper if this program was started as the helper; then Help does not return. Otherwise it does nothing. A program
+// that makes a Runner without [Config.Helper] must call it first.
 func Help() {
 	if os.Args[0] == helper.Name {
 		helper.Main()

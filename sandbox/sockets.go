@@ -103,7 +103,8 @@ func (s *boundSocket) look() (stat unix.Stat_t, there bool) {
 	return stat, there
 }
 
-// search finds sockets by inode number. It ignores the device number, because some file systems report a different one.
+// search finds sockets by inode number. It ignores the device number, because some file systems report another number for a file than the
+// kernel's list of sockets.
 func search(top string, lost map[file]bool) (found []string, err error) {
 	inodes := map[uint32]bool{}
 	for at := range lost {

@@ -9,7 +9,7 @@ import (
 // Swept is the result of a Sweep.
 type Swept struct {
 	Killed     []Process
-	Unverified []Process // the same as in [Exit]
+	Unverified []Process // processes that may still be alive; see [Exit]
 }
 
 // Sweep ends processes left by an earlier daemon of this owner, or by a run of this daemon that ended with unverified processes. It kills a

@@ -41,7 +41,8 @@ func (r Rules) Check(a netip.Addr) error {
 	return nil
 }
 
-// Control checks the address of a connection. Use it as [net.Dialer.ControlContext].
+// Control checks the address of a connection like [Rules.Check]. It also refuses the public addresses of this machine. Use it as
+// [net.Dialer.ControlContext].
 func (r Rules) Control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -116,7 +117,7 @@ func parse(list map[string]string) (all []prefix) {
 	return all
 }
 
-// refusal returns the reason why an address is not part of the public network. It is empty for a public address.
+// refusal returns the reason why an address is not part of the public network. The reason is empty for a public address.
 func refusal(a netip.Addr) string {
 	switch {
 	case !a.IsValid():

@@ -17,7 +17,7 @@ func TestT48AddressesThatAreNotPublic(t *testing.T) {
 		"::", "::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "ff02::1", "fc00::1", "100::1", "2001:db8::1", "2001:2::1", "3fff::1", "5f00::1", "64:ff9b:1::1",
 		"::ffff:127.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "::10.0.0.1", // IPv4-mapped and IPv4-compatible
 		"64:ff9b::a9fe:a9fe", "64:ff9b::7f00:1", // NAT64 forms of 169.254.169.254 and 127.0.0.1
-		"2002:a9fe:a9fe::1", "2002:7f00:1::", "2002:c0a8:101::", // 6to4 forms of these two addresses and of 192.168.1.1
+		"2002:a9fe:a9fe::1", "2002:7f00:1::", "2002:c0a8:101::", // 6to4 forms of 169.254.169.254, 127.0.0.1 and 192.168.1.1
 		"2001:0:a9fe:a9fe::1", "2001:0:808:808:0:0:5601:5601", // Teredo with the server 169.254.169.254, and with the client 169.254.169.254
 		"4000::1", "e000::1",
 	} {
@@ -32,7 +32,7 @@ func TestT48AddressesThatAreNotPublic(t *testing.T) {
 func TestPublicAddresses(t *testing.T) {
 	for _, text := range []string{
 		"1.1.1.1", "8.8.8.8", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.0.1", "172.32.0.1", "192.0.1.1", "198.17.0.1", "198.20.0.1", "223.255.255.255",
-		"192.31.196.1", "192.175.48.1", // AS112
+		"192.31.196.1", "192.175.48.1", // addresses of AS112, a public service for reverse DNS
 		"2606:4700:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1",
 	} {
 		if err := (address.Rules{}).Check(netip.MustParseAddr(text)); err != nil {

@@ -18,8 +18,8 @@ var (
 	errZone      = errors.New("the host is an address that is valid on one link only")
 )
 
-// Host returns the canonical form of a host: a lower-case ASCII name without trailing dot, or an address. For an address, plain is set. The
-// form of an IPv6 address has no brackets and no zone.
+// Host returns the canonical form of a host: a lower-case ASCII name without trailing dot, or an address. For an address, plain is set. An
+// IPv6 address has no brackets in this form. An address with a zone is an error.
 func Host(text string) (host string, plain netip.Addr, err error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		if a.Zone() != "" {
@@ -51,7 +51,8 @@ func Name(text string) (string, error) {
 	return name, nil
 }
 
-// Hosts is a list of names and addresses in the form of [Host]. An entry with a leading dot matches that name and all names below it.
+// Hosts is a list of names and addresses in the form of [Host]. An entry with a leading dot matches the name after the dot and all names
+// below that name.
 type Hosts []string
 
 // ParseHosts parses the operator's list of hosts.

@@ -1,9 +1,10 @@
 // Package cgroup creates control groups on machines where this is possible. A control group limits all processes of a run together. A run
 // is one execution of a process with its descendants, as in package sandbox.
 //
-// A [Pool] finds a directory in which it may create groups. With version 2 this is the parent of this process's group, if the parent was
-// delegated. With version 1 it is this process's group of each controller. The Pool reuses groups, because creating one takes longer than
-// using one; Close removes them. The Pool changes no group without its own name prefix and never moves this process.
+// A [Pool] finds a directory in which it may create groups. With cgroup version 2 this is the parent of this process's group, if the parent
+// was delegated. With version 1 it is this process's group of each controller. The Pool reuses groups, because creating one takes longer
+// than using one; Close removes them. The Pool may enable controllers in the parent. It changes no other group of another program and never
+// moves this process.
 package cgroup
 
 import (
@@ -135,13 +136,14 @@ func (p *Pool) Get(l Limits) (*Group, error) {
 			return g, nil
 		}
 		p.discard(g)
-		if !used { // A group that was used before may fail, because another program removed it, or because it holds more memory than the new limit. Then Get tries another group.
+		if !used { // For a used group the error is expected: another program removed the group, or it holds more memory than the new limit. Then Get tries another group.
 			return nil, err
 		}
 	}
 }
 
-// take returns a free group, preferably one that already has these limits; used is then true. When there is none, it creates a group.
+// take returns a free group, preferably one that already has these limits, and used is true. Without a free group it creates one, and used
+// is false.
 func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,7 +190,7 @@ func (p *Pool) discard(g *Group) {
 	p.discardLocked(g)
 }
 
-// discardLocked removes a group, at once or when its last process has ended.
+// discardLocked removes a group. When that fails, for example because a process still runs, tidyLocked tries again later.
 func (p *Pool) discardLocked(g *Group) {
 	if !g.remove() {
 		p.stray = append(p.stray, g)
@@ -204,8 +206,8 @@ func (p *Pool) tidyLocked() {
 	}
 }
 
-// Close removes all groups that were put back. A group that still contains a process after a second is not removed; the error contains its
-// name. A later process of the owner removes this group with Sweep.
+// Close removes all groups that were put back. A group that still contains a process after a second is not removed; the error names one
+// such group. A later process of the owner removes this group with Sweep.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,7 +225,7 @@ func (p *Pool) Close() error {
 	}
 }
 
-// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether the process with this PID and
+// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether the process with a PID and
 // start time still runs. Sweep does not remove a group that contains processes.
 func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	names := p.left(lives)
@@ -255,7 +257,7 @@ func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
 	for _, dir := range p.place.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // Sweep has already failed for this group.
+			continue // In an unreadable directory no group can be found.
 		}
 		for _, e := range entries {
 			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
@@ -331,7 +333,8 @@ func (g *Group) Usage() Usage {
 	return now.minus(g.before)
 }
 
-// clean reports whether the group contains no process. It checks only the first hierarchy, because Add puts a process there first.
+// clean reports whether the group can be used again: it contains no process and holds little memory. clean looks for processes only in the
+// first hierarchy, because Add puts a process there first.
 func (g *Group) clean() bool {
 	// The file must be opened again: with version 1, a file that is kept open returns its old list.
 	procs, err := os.ReadFile(filepath.Join(g.place.parents[0], g.name, "cgroup.procs"))
@@ -360,7 +363,7 @@ func (g *Group) remove() bool {
 	return all
 }
 
-// open returns a file of the group. It stays open until the group is removed.
+// open returns a file of the group. The file stays open until the group is removed.
 func (g *Group) open(path string, flag int) (*os.File, error) {
 	if file := g.files[path]; file != nil {
 		return file, nil

@@ -73,7 +73,8 @@ func TestTwoPools(t *testing.T) {
 	}
 }
 
-// TestPool checks that on a machine without groups Has gives a reason for each controller, and all other methods do nothing.
+// TestPool checks that Get returns a group again that was put back. On a machine without groups, Has gives a reason for each controller,
+// and all other methods do nothing.
 func TestPool(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	t.Logf("here is %q", p.Mechanism())
@@ -98,7 +99,7 @@ func TestPool(t *testing.T) {
 	p.Put(again)
 }
 
-// The test checks that Get never returns a group that another program has removed, in one hierarchy or in all.
+// The test checks that Get never returns a group that another program has removed, even if only in one hierarchy.
 func TestRemovedGroups(t *testing.T) {
 	p := open(t, t.Name(), os.Getpid())
 	if p.Mechanism() == "" {

@@ -116,7 +116,7 @@ func MemoryLimit() (least int64) {
 	return least
 }
 
-// find looks for a directory in which groups can be created. To find out, it creates and removes a group with the name probe.
+// find looks for a directory in which groups can be created. It tests a directory by creating and removing a group with the name probe.
 func find(parent, probe string) place {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -138,7 +138,8 @@ func find(parent, probe string) place {
 	return place{why: second.why + first.why}
 }
 
-// findFirst returns this process's own groups of version 1. Only in version 1 may a group contain both processes and child groups.
+// findFirst returns this process's own groups of version 1, in which new groups can be created. Only in version 1 may a group contain both
+// processes and child groups.
 func findFirst(mounts []Mount, own map[string]string, probe string) place {
 	p := place{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
 	for _, m := range mounts {
@@ -211,8 +212,9 @@ func tryOut(dir, probe string, files ...string) error {
 	return errors.Join(err, os.Remove(path))
 }
 
-// findSecond looks for a delegated version 2 group. It cannot be the daemon's own group, because a group with processes cannot enable
-// controllers for its children. So findSecond uses the parent group, if it contains no processes and is delegated to the daemon.
+// findSecond looks for a version 2 group in which new groups can be created. The daemon's own group is not possible, because a group with
+// processes cannot enable controllers for its children. So findSecond uses parent, or if that is empty, the group above the daemon's own
+// group, if this group is delegated to the daemon.
 func findSecond(mounts []Mount, own map[string]string, parent, probe string) place {
 	p := place{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
 	if parent == "" {
@@ -275,7 +277,8 @@ func enable(control, controller string) error {
 	return err
 }
 
-// delegated reports whether this process may use a group: systemd marked it as delegated, or a user other than root owns it.
+// delegated reports whether this process may use a group: systemd marked the group as delegated, or this process does not run as root and
+// its user owns the group.
 func delegated(dir string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		var value [8]byte

@@ -43,7 +43,7 @@ func (g *Group) has(controller string) bool {
 // apply sets the limits that have changed.
 func (g *Group) apply(l Limits) error {
 	was := g.limits
-	g.limits = Limits{Memory: -1} // The method apply saves limits that differ from all others. So if this call fails, the next call sets all limits again.
+	g.limits = Limits{Memory: -1} // While apply runs, and after it fails, the limits of the group are unknown. No caller asks for -1, so take does not prefer this group.
 	if g.has(Memory) && l.Memory != was.Memory {
 		if err := g.applyMemory(l.Memory, was.Memory); err != nil {
 			return err
@@ -70,8 +70,8 @@ func orMax(n int64, most string) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// applyMemory limits memory and swap together. In version 1, two limits must be set, and the limit of both together must never be below the
-// limit of memory.
+// applyMemory limits memory and swap together. In version 1, the limit of memory plus swap must never be below the limit of memory, so the
+// order of the two writes matters.
 func (g *Group) applyMemory(to, was int64) error {
 	f := g.place.files()
 	if g.place.version == 2 {
@@ -88,7 +88,7 @@ func (g *Group) applyMemory(to, was int64) error {
 	return both()
 }
 
-// missing returns nil when err says that a file is missing, because a kernel without swap accounting does not have it.
+// missing returns nil when err says that a file is missing, because a kernel without swap accounting has no file for the swap limit.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

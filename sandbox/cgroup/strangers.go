@@ -14,8 +14,8 @@ var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 // SweepStrangers removes empty groups of other owners, for example of a test, because these owners may never return. It returns the number
 // of removed groups. It keeps groups younger than age, and groups whose maker still runs.
 //
-// Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups first and
-// then calls lives, which must read all processes of the machine.
+// Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups before it
+// calls lives, so lives sees every maker that still runs. lives reads all processes of the machine.
 //
 // Removing a group that a daemon still needs does no harm: the daemon creates another one.
 func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {

@@ -29,7 +29,8 @@ func started(t *testing.T) uint64 {
 	return start
 }
 
-// The test checks that an empty group of any owner is removed when no living process has its start time.
+// The test checks that an empty group of another owner is removed when no living process has the start time in the group's name. Other
+// groups stay.
 func TestSweepStrangers(t *testing.T) {
 	dead := uint64(1)<<40 + uint64(os.Getpid()) // no process of the machine has this start time
 	other := cgroup.Open(cgroup.Config{Owner: t.Name() + "-2.1", PID: 2, Start: dead})

@@ -70,8 +70,8 @@ func (p *program) namespaces(o *Order, own view) error {
 	return p.root(o, own)
 }
 
-// listener adds calls that create a listener in the empty network of the run and send it to the daemon. With it, the daemon, which is in
-// another network, accepts connections from the run's network. The process closes its copy.
+// listener adds calls that create a listener in the empty network of the run and send it to the daemon. Through this listener the daemon
+// accepts connections from the run's network, although the daemon is in another network. Process 1 closes its copy.
 func (p *program) listener(port int) {
 	l := p.at(&p.setup, "network: proxy")
 	s := l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -87,7 +87,7 @@ func (p *program) listener(port int) {
 	l.do(unix.SYS_CLOSE, proxyFD)
 }
 
-// A tree is a copied mount of some of the machine's files. It is detached: it has no place in a file system yet.
+// A tree is a copied mount of some of the machine's files. It is detached: it is not mounted at any path yet.
 type tree struct {
 	view
 	fd reg
@@ -182,8 +182,8 @@ func look(path string) (view, error) {
 	return view{at: path, real: real, dir: stat.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
-// shown returns the existing paths of the order. Each is a view to mount, or a link to another of these paths. A path comes before the
-// paths below it.
+// shown returns the paths in Order.Read that exist. Each is a view to mount, or a link whose target is in another of these paths. A path
+// comes before the paths below it.
 func shown(o *Order) (views []view, links [][2]string) {
 	all := slices.Compact(slices.Sorted(slices.Values(o.Read)))
 	dirs := map[string]string{} // caches resolved directories, because resolving them takes most of the time

@@ -52,9 +52,8 @@ func capHeader() []byte {
 	return binary.NativeEndian.AppendUint32(binary.NativeEndian.AppendUint32(b, unix.LINUX_CAPABILITY_VERSION_3), 0)
 }
 
-// dropRights removes all capabilities and every way to regain one. When the run has no kernel namespaces, these are capabilities on the
-// machine. The kernel does not let a process without capabilities lock the securebits. For such a process, no_new_privs prevents new
-// capabilities.
+// dropRights removes all capabilities and every way to regain one. Without kernel namespaces, the process usually has no capabilities to
+// begin with. Then the kernel refuses some of these calls with EPERM, and no_new_privs prevents new capabilities.
 func (p *program) dropRights(o *Order) {
 	l := p.at(&p.command, "capabilities")
 	var fine []unix.Errno
@@ -76,7 +75,7 @@ func (p *program) dropRights(o *Order) {
 	l.do(unix.SYS_CAPSET, capHeader(), words(0, 0, 0))
 }
 
-// Landlock's access rights for files, by version of its interface.
+// Sets of Landlock's access rights: the rights for reading, and the rights that a file can have that is not a directory.
 const (
 	rightsRead    = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	rightsOfFiles = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -161,8 +160,8 @@ func (p *program) tryOut(o *Order) {
 	l = try(TryDatagram)
 	s = l.open(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	l.do(unix.SYS_SENDTO, s, "x", 1, 0, c.Datagram, len(c.Datagram))
-	// The helper builds this program before the clone, so this is the id of the helper. It differs from the ids 1 and 2, which the canary
-	// and its parent have in their namespace. The id of the daemon could be one of them when it runs in a container.
+	// This code runs before the clone, so os.Getpid returns the PID of the helper. It differs from 1 and 2, which are the PIDs of process 1
+	// and the canary in their namespace. The PID of the daemon could be 1 or 2 in a container.
 	try(TrySignal).do(unix.SYS_KILL, os.Getpid(), 0)
 	try(TryPacket).do(unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW, 0)
 	try(TryMode).do(unix.SYS_FCHMODAT, unix.AT_FDCWD, c.Read, 0o600)
@@ -174,7 +173,7 @@ func (p *program) tryOut(o *Order) {
 	if c.Fill > 0 {
 		l = p.at(&p.canary.hunger, "try")
 		at := l.open(unix.SYS_MMAP, 0, uint64(c.Fill), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, int(-1), 0)
-		for range 8 { // Repeating this also uses processor time, which the canary must exceed.
+		for range 8 { // The repetition uses processor time, because the canary must also exceed its CPU limit.
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_POPULATE_WRITE)
 			l.do(unix.SYS_MADVISE, at, uint64(c.Fill/8), unix.MADV_DONTNEED)
 		}

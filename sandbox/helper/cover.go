@@ -68,7 +68,7 @@ func follow(workspace, path string) (rel string, inside bool, err error) {
 	}
 	real, err := filepath.EvalSymlinks(filepath.Join(workspace, path))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return "", false, nil // The target does not exist. The daemon creates a placeholder for it.
+		return "", false, nil // The target does not exist. For a target in the workspace, the daemon creates a placeholder before the run.
 	}
 	if err != nil || !beneath(real, top) || real == top {
 		return "", false, err

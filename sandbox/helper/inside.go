@@ -175,7 +175,7 @@ func (p *program) fill() {
 	p.msg.Value = uint32(p.status)
 }
 
-// fork creates as many processes as allowed and leaves them behind.
+// fork creates canary.daemons processes, or fewer if a clone fails, and leaves them behind.
 //
 //go:nosplit
 //go:norace
@@ -255,7 +255,7 @@ func (p *program) last() {
 	p.tell(Ended)
 }
 
-// listen waits for a child to end or for orders, and carries them out. It reports whether the daemon has closed the control pipe.
+// listen waits for a child to end or for orders, and carries out the orders. It reports whether the daemon has closed the control pipe.
 //
 //go:nosplit
 //go:norace

@@ -77,7 +77,7 @@ type Order struct {
 	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of the empty network; 0 means no listener
 	Read       []string `json:"read"`      // paths that are shown read-only; those that do not exist are omitted
 	Workspace  string   `json:"workspace"` // shown at the same path
-	Within     string   `json:"within"`    // directory out of which no symbolic link may lead the workspace; empty means that links may lead anywhere
+	Within     string   `json:"within"`    // directory that must contain the workspace after symbolic links are resolved; empty means that links may lead anywhere
 	Writable   bool     `json:"writable"`  // the command may write the workspace
 	HomeAt     string   `json:"home_at"`   // path of the writable home in the new root; empty means no home
 	Home       string   `json:"home"`      // directory that is shown at HomeAt; empty means one in memory of TmpSize bytes

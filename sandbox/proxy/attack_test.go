@@ -113,7 +113,7 @@ func TestSmuggledRequests(t *testing.T) {
 	}
 }
 
-// The test checks that no host receives a body with invalid chunks as if it were complete.
+// The test checks that no host receives an invalid or incomplete body as if it were complete.
 func TestBrokenBodies(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 10)
@@ -206,7 +206,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// runOf starts another run with a proxy.
+// runOf starts a run that uses the proxy p.
 func runOf(t *testing.T, p *proxy.Proxy, policy *sandbox.Policy) *testProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

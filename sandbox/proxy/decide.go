@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/sandbox/address"
 )
 
-// A problem is the reason why the proxy itself answers a request.
+// A problem is the reason why the proxy answers a request itself and does not forward it.
 type problem struct {
 	status int
 	why    string
@@ -94,7 +94,7 @@ func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 	return nil, &problem{status, fmt.Sprintf("no connection to %s", to)}
 }
 
-// addresses returns the addresses of a place that may be dialed. The error does not reveal the refused ones to the process.
+// addresses returns the addresses of a place that may be dialed. The error does not reveal refused addresses to the process.
 func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, err error) {
 	all := []netip.Addr{to.plain}
 	if !to.plain.IsValid() {

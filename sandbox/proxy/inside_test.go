@@ -129,7 +129,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		{"variables", "env | grep -i _proxy | sort | tr '\\n' ' '", "HTTPS_PROXY=http://127.0.0.1:3128 HTTP_PROXY=http://127.0.0.1:3128 NODE_USE_ENV_PROXY=1 NO_PROXY=localhost,127.0.0.1,::1 http_proxy=http://127.0.0.1:3128 https_proxy=http://127.0.0.1:3128 no_proxy="},
 		{"python", "python3 -c 'import urllib.request as u; print(u.urlopen(\"" + web + "/py\").read())'", "/py"},
 		{"git", "GIT_SSL_CAINFO=ca.pem git ls-remote " + tls + "/x.git; GIT_CURL_VERBOSE=1 git ls-remote https://denied.test:" + secure + "/x 2>&1 | grep -o 'response 403' | head -1", "response 403"},
-		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // /proc/net/tcp has a header line and the proxy's listener. The file descriptors are 0, 1, 2 and the one of ls.
+		{"listeners", "cat /proc/net/tcp | wc -l; ls /proc/self/fd | wc -l", "2\n4"}, // /proc/net/tcp has a header line and the proxy's listener. The file descriptors are 0, 1, 2 and the directory that ls reads.
 	} {
 		if got := i.run(t.Context(), t, p, tt.script); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

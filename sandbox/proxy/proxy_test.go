@@ -177,7 +177,7 @@ func TestHostsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// The host sends malformed answers, or never ends the head of an answer.
+// The test checks that the process gets the status 502 when the host sends a malformed answer or never ends the head of an answer.
 func TestBrokenAnswers(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{

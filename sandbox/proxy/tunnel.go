@@ -32,7 +32,7 @@ func (t *tunnel) touch() {
 	_ = t.out.SetDeadline(now.Add(t.idle))
 }
 
-// A side is one direction of a tunnel. It counts the bytes and postpones the idle deadline.
+// A side is one direction of a tunnel. It counts the bytes, and each read postpones the idle deadline.
 type side struct {
 	io.Reader
 	io.Writer
