@@ -128,7 +128,7 @@ func attackCalls() {
 	try("newer", 600, 0, 0, 0)
 }
 
-// self returns the path of the test program, copied to a directory that policies may show.
+// self returns the path of the test program.
 func self(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -339,8 +339,7 @@ func TestBusyLoopsEnd(t *testing.T) {
 	mustBeConfirmed(t, exit)
 }
 
-// isolatedStrays are scripts that leave a process behind in their PID namespace. Their output ends with the PIDs of these processes, as
-// they are numbered in that namespace.
+// isolatedStrays are scripts that leave a process behind in their PID namespace.
 var isolatedStrays = []struct{ name, script string }{
 	{"background", `sleep 1000 &`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null &`},
@@ -745,7 +744,8 @@ func TestT129SocketsByOtherWays(t *testing.T) {
 	}
 }
 
-// The test checks that with NoUnixSockets a command cannot reach sockets that other processes bind in the workspace while it runs (T129).
+// The test checks that a command cannot reach sockets that other processes bind in the workspace while the command runs, with NoUnixSockets
+// or without kernel namespaces (T129).
 func TestT129SocketsOfLater(t *testing.T) {
 	r := open(t)
 	for name, policy := range map[string]sandbox.Policy{"pairs": {NoUnixSockets: true}, "landlock": {Unsupervised: true}} {

@@ -17,7 +17,7 @@ func benchmark(b *testing.B, helper string, policy func(dir string) *sandbox.Pol
 		b.Fatal(err)
 	}
 	defer r.Close()
-	heap := make([]byte, 1<<30) // A realistic daemon has this much memory. It shows the cost of a fork, which would copy the page tables.
+	heap := make([]byte, 1<<30) // A realistic daemon uses this much memory. A fork that copies the page tables would be slow here.
 	for i := 0; i < len(heap); i += os.Getpagesize() {
 		heap[i] = 1
 	}

@@ -156,7 +156,8 @@ func TestManyProtectedPaths(t *testing.T) {
 	}
 }
 
-// The test checks that a canary tries to read the file that was made for it, even when the daemon started in another directory (P12).
+// The state directory is relative, and the policy shows it. The test checks that the canary can read its file there, so the fact fs_read is
+// not held (P12).
 func TestCanaryLooksInTheRightPlace(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := openIn(t, "state")

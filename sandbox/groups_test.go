@@ -65,7 +65,7 @@ func TestT27MemoryOfAllProcessesIsBounded(t *testing.T) {
 	}
 	t.Logf("%d killed: %s", exit.OOMKills, exit.OutOfMemory())
 	mustBeConfirmed(t, exit)
-	spec = confined(t.TempDir(), "echo fine") // These runs use the same group again, the second one with another limit.
+	spec = confined(t.TempDir(), "echo fine") // These runs can use the same group again: with the same limit, a smaller and a larger one.
 	for _, total := range []int64{256 << 20, 64 << 20, 1 << 30} {
 		spec.Policy.Limits.MemoryTotal = total
 		if exit, out := run(t, r, spec); exit.OOMKills != 0 || exit.OutOfMemory() != "" || out.read("stdout") != "fine\n" {

@@ -97,7 +97,8 @@ func TestHomeOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// Fresh homes are removed with their run, and others when they are old or too many. The next start removes the homes of a killed daemon.
+// Fresh homes are removed with their run, other homes when they are old or too many. A sweep also removes the fresh homes of a killed
+// daemon.
 func TestHomesAreRemoved(t *testing.T) {
 	homes := filepath.Join(t.TempDir(), "homes")
 	with := func(c *sandbox.Config) { c.Homes = homes }

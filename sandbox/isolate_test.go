@@ -29,7 +29,7 @@ func TestIsolatedExit(t *testing.T) {
 		{"code", "echo hi; exit 7", 7, "", "hi\n"},
 		{"signal", "kill -SEGV $$", -1, "SIGSEGV", ""},
 		{"kills its group", "echo hi; kill -KILL 0", -1, "SIGKILL", "hi\n"},
-		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26
+		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26: the input is empty, so cat ends at once
 		{"own session and group", `read -a f < /proc/$$/stat; [ ${f[4]} = $$ ] && [ ${f[5]} = $$ ] && echo own`, 0, "", "own\n"},
 		{"process substitution", "echo hi > >(sleep 0.02; cat)", 0, "", "hi\n"},
 		{"reads its files", "echo hi > a; cat a; rm a", 0, "", "hi\n"},

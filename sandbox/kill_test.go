@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/sandbox"
 )
 
-// strays are scripts that leave a process behind. Each writes PIDs and returns when that process runs.
+// strays are scripts that leave processes behind. Each script writes the PIDs of these processes to the file pids, and ends when they run.
 var strays = []struct{ name, script string }{
 	{"background", `sleep 1000 & echo $! > pids`},
 	{"background that holds no pipe", `sleep 1000 >/dev/null 2>&1 </dev/null & echo $! > pids`},
@@ -145,8 +145,9 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// The test runs a process that forks endlessly and has none of the marks of a run, while another run is active. So an orphan could belong
-// to either run. The test checks that the run's processes are still found, because the method end stops all of them before it kills any.
+// The test runs a process that forks often and has none of the marks of a run (see the package comment), while another run is active. So an
+// orphan could belong to either run. The test checks that the run's processes are still found, because the method end stops all of them
+// before it kills any.
 func TestForkingUnmarked(t *testing.T) {
 	r := alone(t)
 	ctx, cancel := context.WithCancel(t.Context())

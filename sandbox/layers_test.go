@@ -30,7 +30,7 @@ func TestEachLayerIsThere(t *testing.T) {
 			if ours, err := os.Readlink("/proc/self/ns/" + fields[1]); err != nil || len(fields) < 3 || fields[2] == ours {
 				t.Errorf("%s is not of its own, %v", fields[1], err)
 			}
-		case fields[0] == "signal" && landlock() < 6: // older versions do not restrict signals
+		case fields[0] == "signal" && landlock() < 6: // Landlock before version 6 does not restrict signals
 		default:
 			t.Error(strings.TrimSpace(line))
 		}

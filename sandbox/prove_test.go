@@ -82,8 +82,8 @@ func TestKilledDuringACanary(t *testing.T) {
 	}
 }
 
-// With version 1, a group cannot have a larger CPU share than its parent. The test checks that the other facts are still proven when a
-// canary cannot get its share.
+// With cgroup version 1, a group cannot have a larger CPU share than its parent. The test checks that the other facts are still proven when
+// a canary cannot get its share.
 func TestProofBelowASmallShare(t *testing.T) {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

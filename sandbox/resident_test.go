@@ -203,7 +203,7 @@ func TestRunsBesideEachOther(t *testing.T) {
 func TestHelperForgets(t *testing.T) {
 	r, pid := resident(t)
 	dir := t.TempDir()
-	const canary = "canary-7d1f" // The script appends a number, so that the search does not find this constant in the test program.
+	const canary = "canary-7d1f" // The search pattern ends with a digit, so that it does not match this constant in the test program.
 	for i := range 20 {
 		spec := confined(dir, fmt.Sprintf("echo %s-argument-%d >/dev/null", canary, i))
 		spec.Env = append(spec.Env, fmt.Sprintf("SECRET=%s-variable-%d", canary, i))
@@ -270,7 +270,7 @@ func TestPolicyChanges(t *testing.T) {
 			t.Errorf("policy %d: code %d, output %q, %q", i, exit.Code, out.read("stdout"), out.read("stderr"))
 		}
 	}
-	pid() // all runs share one helper
+	pid() // This fails unless all runs used one helper.
 }
 
 // The test checks that many runs leak nothing (T93). It makes 1,000 runs in the nightly tests and 240 otherwise.
@@ -342,7 +342,7 @@ func held(t *testing.T, helper int) map[string]int {
 		"descriptors of this process": count("/proc/self/fd"),
 		"mounts of the helper":        lines(fmt.Sprintf("/proc/%d/mountinfo", helper)),
 	}
-	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // other processes create kernel namespaces too
+	if slabs, err := os.ReadFile("/proc/slabinfo"); err == nil && os.Getenv("TOOLD_NIGHTLY") != "" { // only in the nightly tests, because otherwise other tests create kernel namespaces at the same time
 		for line := range strings.Lines(string(slabs)) {
 			if f := strings.Fields(line); f[0] == "net_namespace" {
 				h["namespaces of net"], _ = strconv.Atoi(f[1])

@@ -33,7 +33,7 @@ func TestExit(t *testing.T) {
 		{"signal", "kill -SEGV $$", -1, "SIGSEGV", ""},
 		{"kills its group", "echo hi; kill -KILL 0", -1, "SIGKILL", "hi\n"}, // T24: the signal does not reach the daemon's group
 		{"kills its session leader's group", "kill -KILL -- -$$", -1, "SIGKILL", ""},
-		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26
+		{"waits for input", "cat; echo end", 0, "", "end\n"}, // T26: the input is empty, so cat ends at once
 		{"own session and group", `read -a f < /proc/$$/stat; [ ${f[4]} = $$ ] && [ ${f[5]} = $$ ] && echo own`, 0, "", "own\n"},
 		{"process substitution", "echo hi > >(sleep 0.02; cat)", 0, "", "hi\n"},
 	}

@@ -55,8 +55,8 @@ func TestTypedIntoATerminal(t *testing.T) {
 	}
 }
 
-// The test checks that Ctrl-C, as a key and as a signal, ends the foreground process and not the shell, and that the shell gets a new
-// terminal size.
+// The test checks that Ctrl-C, SIGINT and SIGTERM end the foreground process and not the shell. The shell must also get a new terminal
+// size.
 func TestSignalsOfATerminal(t *testing.T) {
 	for name, interrupt := range map[string]func(c *sandbox.Control, keys io.Writer) error{
 		"key":    func(_ *sandbox.Control, keys io.Writer) error { _, err := io.WriteString(keys, "\x03"); return err },
