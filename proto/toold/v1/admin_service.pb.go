@@ -1218,11 +1218,11 @@ type QuarantinedTool struct {
 	Trusted *Descriptor `protobuf:"bytes,1,opt,name=trusted,proto3" json:"trusted,omitempty"`
 	// The new definition. AcceptTool and RefuseTool need its digest.
 	Waiting *Descriptor `protobuf:"bytes,2,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	// When this daemon first received the new definition. A restart of the daemon starts it again.
+	// When this daemon first received the new definition. A restart of the daemon sets a new time.
 	Since *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	// The subject of the operator that refused the new definition; empty while it waits for an answer.
 	RefusedBy string `protobuf:"bytes,4,opt,name=refused_by,json=refusedBy,proto3" json:"refused_by,omitempty"`
-	// When the operator refused it; unset while it waits for an answer.
+	// When the operator refused the new definition; unset while it waits for an answer.
 	RefusedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refused_at,json=refusedAt,proto3" json:"refused_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1606,7 +1606,7 @@ func (x *ListDefinitionsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// JudgedDefinition is a definition of a tool with the judgement on it.
+// JudgedDefinition is a definition of a tool that was trusted or refused.
 type JudgedDefinition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The definition from the source, without descriptions from the configuration. If it cannot be read, only id and digest are set.
@@ -2178,7 +2178,7 @@ type ReadAuditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// At most page_size records. With filters, a page can be empty although older or newer records match: see next_position.
 	Records []*AuditRecord `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
-	// Retention has removed no record that is newer than this.
+	// The chain has all records that are newer than this time; retention may have removed older records.
 	KeptSince *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
 	// Where the next page begins: send it as `after`, or as `before` with newest_first. 0 means that no further record exists now. A request
 	// reads at most 20,000 records of the chain, so a page with filters may be short or empty and still have a next one.

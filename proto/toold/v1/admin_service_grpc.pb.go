@@ -82,8 +82,9 @@ type AdminServiceClient interface {
 	// changed since it was shown.
 	AcceptTool(ctx context.Context, in *AcceptToolRequest, opts ...grpc.CallOption) (*AcceptToolResponse, error)
 	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until
-	// its source sends that definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the source
-	// sends the refused definition again. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	// its source sends the trusted definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the
+	// source sends the refused definition again. AcceptTool still accepts the refused definition. Refusing it again changes nothing. Roles
+	// and errors: as AcceptTool.
 	RefuseTool(ctx context.Context, in *RefuseToolRequest, opts ...grpc.CallOption) (*RefuseToolResponse, error)
 	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
 	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools
@@ -94,7 +95,8 @@ type AdminServiceClient interface {
 	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
 	// Roles: operator, viewer, admin.
 	ListSources(ctx context.Context, in *ListSourcesRequest, opts ...grpc.CallOption) (*ListSourcesResponse, error)
-	// Connects to a source that is down at once, instead of after its pause. Does nothing when the source is not down. Roles: operator, admin.
+	// Connects at once to a source that is down, instead of after its pause. Does nothing when the source is not down. Roles: operator,
+	// admin.
 	//
 	// NOT_FOUND, reason SOURCE_NOT_FOUND: there is no such source in the caller's namespace. FAILED_PRECONDITION, reason SOURCE_NOT_DIALED:
 	// the daemon does not connect to this source; a pool of workers is ready again when a worker connects.
@@ -484,8 +486,9 @@ type AdminServiceServer interface {
 	// changed since it was shown.
 	AcceptTool(context.Context, *AcceptToolRequest) (*AcceptToolResponse, error)
 	// Refuses the definition of a tool in quarantine. The trusted definition stays the trusted one, and the tool stays in quarantine until
-	// its source sends that definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the source
-	// sends the refused definition again. AcceptTool still accepts it. Refusing it again changes nothing. Roles and errors: as AcceptTool.
+	// its source sends the trusted definition again. The daemon remembers the refusal, also over a restart: it does not ask again when the
+	// source sends the refused definition again. AcceptTool still accepts the refused definition. Refusing it again changes nothing. Roles
+	// and errors: as AcceptTool.
 	RefuseTool(context.Context, *RefuseToolRequest) (*RefuseToolResponse, error)
 	// Lists the definitions of a tool that were trusted or refused, the newest first, in pages. The list is empty for tools whose source is
 	// part of the daemon, or is trusted by the configuration: their definitions are not stored. Roles: approver, viewer and operator for tools
@@ -496,7 +499,8 @@ type AdminServiceServer interface {
 	// Lists the sources of tools and their states. Only admins see workers of other namespaces. Viewers get no addresses and no errors.
 	// Roles: operator, viewer, admin.
 	ListSources(context.Context, *ListSourcesRequest) (*ListSourcesResponse, error)
-	// Connects to a source that is down at once, instead of after its pause. Does nothing when the source is not down. Roles: operator, admin.
+	// Connects at once to a source that is down, instead of after its pause. Does nothing when the source is not down. Roles: operator,
+	// admin.
 	//
 	// NOT_FOUND, reason SOURCE_NOT_FOUND: there is no such source in the caller's namespace. FAILED_PRECONDITION, reason SOURCE_NOT_DIALED:
 	// the daemon does not connect to this source; a pool of workers is ready again when a worker connects.

@@ -528,7 +528,7 @@ type CallSpec struct {
 	// Absent means that the call belongs to no run and no thread.
 	Run *Run `protobuf:"bytes,4,opt,name=run,proto3" json:"run,omitempty"`
 	// The id that the model gave to the call: any text of at most 512 KiB. The ids of a batch have at most 512 KiB together. toold stores and
-	// publishes it unchanged, and never interprets it.
+	// publishes the id unchanged, and never interprets it.
 	ModelCallId string `protobuf:"bytes,5,opt,name=model_call_id,json=modelCallId,proto3" json:"model_call_id,omitempty"`
 	// For an absent field, the timeout of the tool applies, then that of the daemon.
 	Timeouts *Timeouts `protobuf:"bytes,6,opt,name=timeouts,proto3" json:"timeouts,omitempty"`
@@ -538,8 +538,9 @@ type CallSpec struct {
 	Linger *durationpb.Duration `protobuf:"bytes,7,opt,name=linger,proto3" json:"linger,omitempty"`
 	// The call continues without watchers. Cannot be combined with `linger`.
 	LingerNever bool `protobuf:"varint,8,opt,name=linger_never,json=lingerNever,proto3" json:"linger_never,omitempty"`
-	// The call_id of the call that this one repeats. That call must have the same caller and tool, and must have ended as FAILED or
-	// CANCELLED. Otherwise the request is refused with RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has a different idempotency key.
+	// The call_id of an earlier call that this call repeats. The earlier call must have the same caller and tool, and must have ended as
+	// FAILED or CANCELLED. Otherwise the request is refused with RETRY_OF_NOT_FOUND or RETRY_OF_INVALID. The new call has a different
+	// idempotency key.
 	RetryOf string `protobuf:"bytes,9,opt,name=retry_of,json=retryOf,proto3" json:"retry_of,omitempty"`
 	// Why the model made the call, in the model's words, for the people who are asked: at most 4 KiB. It is stored and shown, and changes
 	// nothing. It is not part of the digest, and not compared when the call_id is sent again. The calls of a turn have the text that the
@@ -1156,9 +1157,9 @@ type HookRun struct {
 	Kind HookKind `protobuf:"varint,1,opt,name=kind,proto3,enum=toold.v1.HookKind" json:"kind,omitempty"`
 	// The configured name of the hook.
 	Hook string `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
-	// When it was asked, by the daemon's clock.
+	// When the hook was asked, by the daemon's clock.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// How long it took.
+	// How long the answer took.
 	Duration *durationpb.Duration `protobuf:"bytes,4,opt,name=duration,proto3" json:"duration,omitempty"`
 	// True if the hook failed, refused the attempt or did not answer in time.
 	Failed        bool `protobuf:"varint,5,opt,name=failed,proto3" json:"failed,omitempty"`
@@ -1242,7 +1243,8 @@ type Attempt struct {
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Absent while the attempt runs, and when its end was not observed.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
-	// Not set yet. The journal stores a result that arrived after the attempt had ended; toold never applies it.
+	// Not set in this version. It is for a result that arrives after the attempt has ended. The journal stores such a result, and toold never
+	// applies it.
 	LateResult *ToolResult `protobuf:"bytes,5,opt,name=late_result,json=lateResult,proto3" json:"late_result,omitempty"`
 	// Set if the tool started work that continues outside the daemon. The attempt ends when that work ends.
 	Operation *Operation `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
@@ -1937,7 +1939,7 @@ type RunSummary struct {
 	Caller string `protobuf:"bytes,19,opt,name=caller,proto3" json:"caller,omitempty"`
 	// The open questions of its calls that the principal may see, oldest first, at most 20.
 	Waits []*WaitingCall `protobuf:"bytes,20,rep,name=waits,proto3" json:"waits,omitempty"`
-	// The runs that calls of this run started, oldest first, at most 100. Only GetRun sets it; it looks at the newest 1,000 calls.
+	// The runs that calls of this run started, oldest first, at most 100. Only GetRun sets this field, from the newest 1,000 calls.
 	Children      []*ChildRun `protobuf:"bytes,21,rep,name=children,proto3" json:"children,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -476,7 +476,7 @@ type ExecuteTurnRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required; send the same spec again to attach.
 	Spec *TurnSpec `protobuf:"bytes,1,opt,name=spec,proto3" json:"spec,omitempty"`
-	// Frame.cursor of the last frame that the client received of this turn; empty is from the beginning.
+	// Frame.cursor of the last frame of this turn that the client received. Empty starts at the beginning.
 	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// Keeps the stream open until the last call has ended.
 	WaitForDecision bool `protobuf:"varint,3,opt,name=wait_for_decision,json=waitForDecision,proto3" json:"wait_for_decision,omitempty"`
@@ -591,7 +591,7 @@ type GetTurnRequest struct {
 	// Answers each call without a result with a text that begins with `[toold placeholder]`. The messages of a later GetTurn replace all of these messages.
 	Placeholders bool `protobuf:"varint,3,opt,name=placeholders,proto3" json:"placeholders,omitempty"`
 	// For histories that must not change: the ids of calls that the history answers with placeholders. The response then has one user message
-	// with the results of those that have ended, or no message.
+	// with the results of those calls that have ended. If none has ended, it has no message.
 	LateCallIds   []string `protobuf:"bytes,4,rep,name=late_call_ids,json=lateCallIds,proto3" json:"late_call_ids,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1677,8 +1677,8 @@ type WatchCallsRequest struct {
 	// or thread with the oldest stored event. A watch of a namespace then begins with the next event if `follow` is set, else with the oldest
 	// stored one.
 	Cursor string `protobuf:"bytes,5,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// For a call, instead of `cursor`: streams the events with greater sequences; 0 starts at the beginning. It contains no epoch, so only a
-	// cursor is safe after a crash.
+	// For a call, instead of `cursor`: streams the events with greater sequences; 0 starts at the beginning. A sequence contains no epoch, so
+	// only a cursor is safe after a crash.
 	AfterSequence *int64 `protobuf:"varint,6,opt,name=after_sequence,json=afterSequence,proto3,oneof" json:"after_sequence,omitempty"`
 	// False: the stream ends with caught_up. True: it continues while calls are suspended. It ends for a call with the terminal event, for a
 	// batch with `batch_finished` without open calls, and for other selectors when the client disconnects.
@@ -2028,8 +2028,8 @@ type ListCallsRequest struct {
 	Executed []Executed `protobuf:"varint,20,rep,packed,name=executed,proto3,enum=toold.v1.Executed" json:"executed,omitempty"`
 	// Part of the tool id or of the title of the description, without regard to case; at most 256 bytes. Empty matches any.
 	//
-	// One index covers one of the filters; none covers labels, error_codes, executed, text, tools and times. After 2,000 to 4,000 calls that
-	// do not match, the daemon returns a page with fewer calls, or none. next_page_token continues the search.
+	// The daemon uses an index for at most one filter. There is no index for labels, error_codes, executed, text, tools and times. After
+	// 2,000 to 4,000 calls that do not match, the daemon returns a page with fewer calls, or none. next_page_token continues the search.
 	Text          string `protobuf:"bytes,21,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2637,8 +2637,9 @@ type DescribeCallResponse struct {
 	Outcome VerdictAction `protobuf:"varint,9,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
 	// The isolation that would be required and applied.
 	Isolation *Isolation `protobuf:"bytes,10,opt,name=isolation,proto3" json:"isolation,omitempty"`
-	// With suspension_id: the digest for which the edited approval would count. The verdicts take that approval as given, so a gate that it
-	// answers has `answered`. The outcome SUSPEND means that somebody is asked again, or that the ticket needs more votes.
+	// With suspension_id: the digest for which the edited approval would count. The verdicts assume that this approval was given, so
+	// `answered` is true for a gate that the approval answers. The outcome SUSPEND means that somebody is asked again, or that the ticket
+	// needs more votes.
 	Digest        string `protobuf:"bytes,11,opt,name=digest,proto3" json:"digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2863,7 +2864,7 @@ type ListRunsRequest struct {
 	AgentId string `protobuf:"bytes,3,opt,name=agent_id,json=agentId,proto3" json:"agent_id,omitempty"`
 	// The run has all these labels, with these values. At most 64; keys and values have at most 256 bytes.
 	Labels map[string]string `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The run that started it. Empty matches any. The list then has one page: the runs of RunSummary.children, oldest first.
+	// The run that started the listed runs. Empty matches any. With it, the list has one page: the runs of RunSummary.children, oldest first.
 	ParentRunId string `protobuf:"bytes,5,opt,name=parent_run_id,json=parentRunId,proto3" json:"parent_run_id,omitempty"`
 	// The subject of the caller. Empty matches any.
 	Caller string `protobuf:"bytes,6,opt,name=caller,proto3" json:"caller,omitempty"`

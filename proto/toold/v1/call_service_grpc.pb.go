@@ -117,23 +117,24 @@ type CallServiceClient interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(ctx context.Context, in *ResumeToolRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ResumeToolResponse], error)
-	// Claims a suspension: it says that the principal looks at the question, and until when. Or it hands the question over to another person.
-	// Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent other people from deciding.
-	// Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: the claim says that the principal looks at the question, and until when. With hand_over_to, the question is handed
+	// over to another person. Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent
+	// other people from deciding. Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
 	// may take a claim over. RESOURCE_EXHAUSTED CLAIMS_FULL: the claim of this suspension was changed 1,000 times.
 	ClaimSuspension(ctx context.Context, in *ClaimSuspensionRequest, opts ...grpc.CallOption) (*ClaimSuspensionResponse, error)
-	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
-	// same rules. It changes nothing. Roles: any.
+	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by
+	// the same rules. WhoAmI changes nothing. Roles: any.
 	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
-	// Streams the questions that wait for an answer, and their changes: first each question that the principal may see, at most 1,000, those
-	// that expire first, then `caught_up`, then what changes. The stream has no cursor. A client that connects again gets all questions again,
-	// and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal the same questions.
+	// Streams the questions that wait for an answer, and their changes. The stream begins with the questions that the principal may see: at
+	// most 1,000, those that expire first. Then it sends `caught_up`, and then the changes. The stream has no cursor. A client that connects
+	// again gets all questions again, and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal
+	// the same questions.
 	WatchInbox(ctx context.Context, in *WatchInboxRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchInboxResponse], error)
-	// Counts the calls that have not ended by their status, and the open questions by their action. It counts the calls that ListCalls shows to
-	// the principal. Roles: as ListCalls.
+	// Counts the calls that have not ended, for each status, and the open questions, for each action. Only calls that ListCalls shows to the
+	// principal count. Roles: as ListCalls.
 	CountCalls(ctx context.Context, in *CountCallsRequest, opts ...grpc.CallOption) (*CountCallsResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
@@ -173,8 +174,8 @@ type CallServiceClient interface {
 	SendInput(ctx context.Context, in *SendInputRequest, opts ...grpc.CallOption) (*SendInputResponse, error)
 	// Returns the state of a run. Roles: as GetCall.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
-	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
-	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
+	// Lists runs, the run with the newest call first. A caller without a role for the whole namespace gets its own runs. For a run whose
+	// calls are all trimmed there is no entry. Roles: as GetCall.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// Lists threads in the same way as ListRuns lists runs. Roles: as GetCall.
 	ListThreads(ctx context.Context, in *ListThreadsRequest, opts ...grpc.CallOption) (*ListThreadsResponse, error)
@@ -649,23 +650,24 @@ type CallServiceServer interface {
 	// was used with other content. PERMISSION_DENIED: the principal is not one of the approvers. INVALID_ARGUMENT: the result does not match
 	// the response schema; the suspension stays open.
 	ResumeTool(*ResumeToolRequest, grpc.ServerStreamingServer[ResumeToolResponse]) error
-	// Claims a suspension: it says that the principal looks at the question, and until when. Or it hands the question over to another person.
-	// Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent other people from deciding.
-	// Roles: as ResumeTool, for tickets that the principal may answer.
+	// Claims a suspension: the claim says that the principal looks at the question, and until when. With hand_over_to, the question is handed
+	// over to another person. Others see the claim in Suspension.claim, and in the event `claimed` of the call. A claim does not prevent
+	// other people from deciding. Roles: as ResumeTool, for tickets that the principal may answer.
 	//
 	// NOT_FOUND, PERMISSION_DENIED, SUSPENSION_EXPIRED, ALREADY_DECIDED: as for ResumeTool. FAILED_PRECONDITION ALREADY_CLAIMED: another
 	// principal has a claim; the metadata of the ErrorInfo has `claimed_by` and `until`. PERMISSION_DENIED OPERATOR_REQUIRED: only operators
 	// may take a claim over. RESOURCE_EXHAUSTED CLAIMS_FULL: the claim of this suspension was changed 1,000 times.
 	ClaimSuspension(context.Context, *ClaimSuspensionRequest) (*ClaimSuspensionResponse, error)
-	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by the
-	// same rules. It changes nothing. Roles: any.
+	// Returns the principal that the credential of the request belongs to, and what it may do with some suspensions. ResumeTool decides by
+	// the same rules. WhoAmI changes nothing. Roles: any.
 	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
-	// Streams the questions that wait for an answer, and their changes: first each question that the principal may see, at most 1,000, those
-	// that expire first, then `caught_up`, then what changes. The stream has no cursor. A client that connects again gets all questions again,
-	// and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal the same questions.
+	// Streams the questions that wait for an answer, and their changes. The stream begins with the questions that the principal may see: at
+	// most 1,000, those that expire first. Then it sends `caught_up`, and then the changes. The stream has no cursor. A client that connects
+	// again gets all questions again, and forgets those that did not come before `caught_up`. Roles: as ListCalls, which shows a principal
+	// the same questions.
 	WatchInbox(*WatchInboxRequest, grpc.ServerStreamingServer[WatchInboxResponse]) error
-	// Counts the calls that have not ended by their status, and the open questions by their action. It counts the calls that ListCalls shows to
-	// the principal. Roles: as ListCalls.
+	// Counts the calls that have not ended, for each status, and the open questions, for each action. Only calls that ListCalls shows to the
+	// principal count. Roles: as ListCalls.
 	CountCalls(context.Context, *CountCallsRequest) (*CountCallsResponse, error)
 	// Streams the events of a call, or of all calls of a batch, a run, a thread or the namespace. A watch changes nothing, except that a
 	// watch of one call counts as a watcher for CallSpec.linger. Roles: caller, delegate, approver, viewer, operator; only viewer and
@@ -705,8 +707,8 @@ type CallServiceServer interface {
 	SendInput(context.Context, *SendInputRequest) (*SendInputResponse, error)
 	// Returns the state of a run. Roles: as GetCall.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
-	// Lists runs by their newest call, the run with the newest first. A caller without a role for the whole namespace gets its own runs. For a
-	// run whose calls are all trimmed there is no entry. Roles: as GetCall.
+	// Lists runs, the run with the newest call first. A caller without a role for the whole namespace gets its own runs. For a run whose
+	// calls are all trimmed there is no entry. Roles: as GetCall.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// Lists threads in the same way as ListRuns lists runs. Roles: as GetCall.
 	ListThreads(context.Context, *ListThreadsRequest) (*ListThreadsResponse, error)

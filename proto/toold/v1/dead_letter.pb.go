@@ -41,7 +41,7 @@ type DeadLetter struct {
 	Phase string `protobuf:"bytes,7,opt,name=phase,proto3" json:"phase,omitempty"`
 	// JSON text for the handler.
 	Payload string `protobuf:"bytes,8,opt,name=payload,proto3" json:"payload,omitempty"`
-	// 1 for an action of a call. An action that another action requested has one more than that.
+	// 1 for an action of a call. An action that another action requested has the round of that action plus 1.
 	Round int32 `protobuf:"varint,9,opt,name=round,proto3" json:"round,omitempty"`
 	// How many times it was tried.
 	Attempts int32 `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`

@@ -353,7 +353,7 @@ func (x *ListDocumentsResponse) GetNextPageToken() string {
 // PutDocumentRequest has the new value.
 type PutDocumentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// PutDocumentRequest contains the new value.
+	// Must be set.
 	Scope DocumentScope `protobuf:"varint,1,opt,name=scope,proto3,enum=toold.v1.DocumentScope" json:"scope,omitempty"`
 	// The run or thread; empty for NAMESPACE.
 	ScopeId string `protobuf:"bytes,2,opt,name=scope_id,json=scopeId,proto3" json:"scope_id,omitempty"`
@@ -435,7 +435,7 @@ func (x *PutDocumentRequest) GetExpectedRevision() int64 {
 // PutDocumentResponse contains the new revision.
 type PutDocumentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The new one.
+	// The new revision of the document.
 	Revision      int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

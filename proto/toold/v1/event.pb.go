@@ -1051,7 +1051,7 @@ func (x *StatusChanged) GetStatus() CallStatus {
 }
 
 // GateDecided is the verdict of one gate. BLOCK beats SUSPEND, and SUSPEND beats SET_RESULT and DENY. Of two verdicts with the same rank,
-// the first one wins. The other is marked as overruled.
+// the first one wins. All other verdicts are marked as overruled.
 type GateDecided struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The verdict.
@@ -1305,7 +1305,7 @@ type Output struct {
 	Stream string `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
 	// The number of bytes of the stream before this piece.
 	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes. A piece may end within a character. It has fewer bytes than `length` if they are no longer stored.
+	// The bytes. A piece may end within a character. It has fewer bytes than `length` if some bytes are no longer stored.
 	Data []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
 	// The length of the piece in bytes.
 	Length        int64 `protobuf:"varint,4,opt,name=length,proto3" json:"length,omitempty"`
@@ -1723,7 +1723,7 @@ type StateConflict struct {
 	ExpectedRevision *int64 `protobuf:"varint,4,opt,name=expected_revision,json=expectedRevision,proto3,oneof" json:"expected_revision,omitempty"`
 	// The actual revision; 0 means that there is no document.
 	FoundRevision int64 `protobuf:"varint,5,opt,name=found_revision,json=foundRevision,proto3" json:"found_revision,omitempty"`
-	// Why it was dropped.
+	// Why the command was dropped.
 	Reason        StateConflictReason `protobuf:"varint,6,opt,name=reason,proto3,enum=toold.v1.StateConflictReason" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2058,7 +2058,7 @@ type Frame_CaughtUp struct {
 }
 
 type Frame_Lagged struct {
-	// Ends an item of a session. A separate stream ends with RESOURCE_EXHAUSTED WATCHER_LAGGED instead.
+	// Ends an item of a session. A stream outside of a session ends with RESOURCE_EXHAUSTED WATCHER_LAGGED instead.
 	Lagged *Lagged `protobuf:"bytes,7,opt,name=lagged,proto3,oneof"`
 }
 
@@ -2153,8 +2153,8 @@ func (x *Heartbeat) GetTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// Gap says that events before the next one are missing. After LOST_TAIL, the log continues at first_kept under a new epoch. A watcher then
-// discards the events of the old epoch from that sequence on.
+// Gap says that events before the next event are missing. After LOST_TAIL, the log continues at first_kept under a new epoch. A watcher
+// then discards the events of the old epoch from the sequence first_kept on.
 type Gap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Never unspecified.

@@ -1562,7 +1562,7 @@ type AfterResponse struct {
 	Result *HookResult `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
 	// Changes of documents, which commit with the call, in order.
 	Documents []*DocumentCommand `protobuf:"bytes,2,rep,name=documents,proto3" json:"documents,omitempty"`
-	// Published directly before the end of the call, at most 16 and 256 KiB.
+	// Published directly before the end of the call; at most 16 events, and 256 KiB together.
 	Events        []*AfterEvent `protobuf:"bytes,3,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -204,7 +204,7 @@ type IsolationFact struct {
 	Held bool `protobuf:"varint,2,opt,name=held,proto3" json:"held,omitempty"`
 	// The mechanism that provides it, such as `pid namespace`; empty if there is none.
 	Mechanism string `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
-	// Why it is missing, for operators.
+	// Why the property is missing, for operators.
 	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

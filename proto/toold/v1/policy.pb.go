@@ -1204,7 +1204,7 @@ type ShortRuling struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What happens to the call.
 	Outcome VerdictAction `protobuf:"varint,1,opt,name=outcome,proto3,enum=toold.v1.VerdictAction" json:"outcome,omitempty"`
-	// The action of the rule, or of the default, after modes.
+	// The action of the rule or of the default, after the permission mode has been applied.
 	Action RuleAction `protobuf:"varint,2,opt,name=action,proto3,enum=toold.v1.RuleAction" json:"action,omitempty"`
 	// The name of the rule; empty when none decided.
 	Rule string `protobuf:"bytes,3,opt,name=rule,proto3" json:"rule,omitempty"`

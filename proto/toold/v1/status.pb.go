@@ -121,7 +121,7 @@ func (x *RetrySourceRequest) GetName() string {
 	return ""
 }
 
-// RetrySourceResponse is the source when the daemon has begun to connect, or as it was if it is not down.
+// RetrySourceResponse is the source after the daemon has begun to connect. A source that was not down is unchanged.
 type RetrySourceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The source. ListSources shows how the attempt ended.
@@ -554,7 +554,7 @@ type LoadSample struct {
 	Suspended int64 `protobuf:"varint,4,opt,name=suspended,proto3" json:"suspended,omitempty"`
 	// Calls that ended since the sample before, for each second.
 	EndedPerSecond float64 `protobuf:"fixed64,5,opt,name=ended_per_second,json=endedPerSecond,proto3" json:"ended_per_second,omitempty"`
-	// Those of them whose status is FAILED or CANCELLED, for each second.
+	// Calls that ended FAILED or CANCELLED since the sample before, for each second.
 	FailedPerSecond float64 `protobuf:"fixed64,6,opt,name=failed_per_second,json=failedPerSecond,proto3" json:"failed_per_second,omitempty"`
 	// Resident memory of the daemon in bytes.
 	Memory int64 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`

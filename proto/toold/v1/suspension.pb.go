@@ -252,8 +252,8 @@ type Suspension struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// JSON text for the frontend that shows the question; may be empty.
 	Parameters string `protobuf:"bytes,5,opt,name=parameters,proto3" json:"parameters,omitempty"`
-	// JSON Schema of Decision.result, as JSON text. If it is empty, an approval accepts no result, nor does any other question of a gate that
-	// replays the call. Other questions then accept any JSON.
+	// JSON Schema of Decision.result, as JSON text. If it is empty, two kinds of questions accept no result: an approval, and a question of a
+	// gate that replays the call. Other questions then accept any JSON.
 	ResponseSchema string `protobuf:"bytes,6,opt,name=response_schema,json=responseSchema,proto3" json:"response_schema,omitempty"`
 	// The call that runs after a RESUME.
 	Pending *PendingCall `protobuf:"bytes,7,opt,name=pending,proto3" json:"pending,omitempty"`
@@ -482,7 +482,7 @@ func (x *Suspension) GetReason() string {
 // committed decision wins, as without a claim.
 type Claim struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// All credentials of a subject are one claimant.
+	// The principal that looks at the question. All credentials of a subject count as one claimant.
 	ClaimedBy *Principal `protobuf:"bytes,1,opt,name=claimed_by,json=claimedBy,proto3" json:"claimed_by,omitempty"`
 	// When the claim began. Extending it does not change this. By the store's clock.
 	ClaimedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=claimed_at,json=claimedAt,proto3" json:"claimed_at,omitempty"`
@@ -799,7 +799,7 @@ type Approvers struct {
 	// suspended. It ends with DENIED, reason NO_ELIGIBLE_APPROVER.
 	DistinctFromCaller bool `protobuf:"varint,2,opt,name=distinct_from_caller,json=distinctFromCaller,proto3" json:"distinct_from_caller,omitempty"`
 	// How many different subjects must agree, with the same result and the same arguments; 0 and 1 mean one. A subject has one vote; a later
-	// vote replaces it. One CANCEL of an eligible subject decides at once.
+	// vote replaces the earlier one. One CANCEL of an eligible subject decides at once.
 	Count int32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	// True if an approver may send Decision.result_instead. The caller and the subject on whose behalf it acts never have this right.
 	ResultInstead bool `protobuf:"varint,4,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
@@ -1340,7 +1340,7 @@ type Rule struct {
 	Tool string `protobuf:"bytes,4,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The tool's digest when the answer was given.
 	ToolDigest string `protobuf:"bytes,5,opt,name=tool_digest,json=toolDigest,proto3" json:"tool_digest,omitempty"`
-	// The subject whose calls it allows.
+	// The subject whose calls the rule allows.
 	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
 	// The subject on whose behalf the calls are made; empty when there is none.
 	OnBehalfOf string `protobuf:"bytes,7,opt,name=on_behalf_of,json=onBehalfOf,proto3" json:"on_behalf_of,omitempty"`

@@ -81,7 +81,7 @@ const (
 	ExportFormat_EXPORT_FORMAT_UNSPECIFIED ExportFormat = 0
 	// The `tools` of OpenAI's Chat Completions.
 	ExportFormat_EXPORT_FORMAT_OPENAI ExportFormat = 1
-	// The same with `strict`. A tool whose schema has no strict form is exported without `strict`, and its notes say so.
+	// As EXPORT_FORMAT_OPENAI, with `strict`. A tool whose schema has no strict form is exported without `strict`, and its notes say so.
 	ExportFormat_EXPORT_FORMAT_OPENAI_STRICT ExportFormat = 2
 	// The `tools` of Anthropic's Messages.
 	ExportFormat_EXPORT_FORMAT_ANTHROPIC ExportFormat = 3
@@ -91,7 +91,7 @@ const (
 	ExportFormat_EXPORT_FORMAT_MCP ExportFormat = 5
 	// The `tools` of OpenAI's Responses.
 	ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES ExportFormat = 6
-	// The same with `strict`, as EXPORT_FORMAT_OPENAI_STRICT.
+	// As EXPORT_FORMAT_OPENAI_RESPONSES, with `strict`; see EXPORT_FORMAT_OPENAI_STRICT.
 	ExportFormat_EXPORT_FORMAT_OPENAI_RESPONSES_STRICT ExportFormat = 7
 )
 
@@ -1102,7 +1102,7 @@ func (x *WatchToolsRequest) GetRevision() string {
 // WatchToolsResponse is the change from one revision to the next. The first message is sent at once.
 type WatchToolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The revision of the view after this message.
+	// The revision of the list after this message.
 	Revision string `protobuf:"bytes,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The changes, sorted by id. Empty if nothing changed since the client's revision.
 	Changes []*ToolChange `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
@@ -1363,7 +1363,7 @@ func (x *CountToolCallsResponse) GetMore() bool {
 // ToolCalls has the counts of one tool.
 type ToolCalls struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the tool in the calls. The tool need not exist, or no longer exist.
+	// The id of the tool in the calls. The tool may never have existed, or may no longer exist.
 	Tool string `protobuf:"bytes,1,opt,name=tool,proto3" json:"tool,omitempty"`
 	// The number of calls, open ones included.
 	Calls int32 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`

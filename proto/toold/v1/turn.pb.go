@@ -369,7 +369,7 @@ func (x *TurnStarted) GetCalls() []*TurnCall {
 // unchanged.
 type TurnMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The message, from 0.
+	// The position of the message, from 0.
 	Index int32 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	// At most 1 MiB of JSON text. The parts of a message come in order; together they are one JSON object.
 	Part string `protobuf:"bytes,2,opt,name=part,proto3" json:"part,omitempty"`

@@ -32,7 +32,7 @@ const (
 	WorkKind_WORK_KIND_EXECUTE WorkKind = 1
 	// Report how an attempt ended, if its end was not observed. This must not change anything.
 	WorkKind_WORK_KIND_RECONCILE WorkKind = 2
-	// Clean up: the question of this call will not be answered. The daemon ignores the result.
+	// Clean up: the question of this call will not be answered, or its operation is no longer needed. The daemon ignores the result.
 	WorkKind_WORK_KIND_ABANDON WorkKind = 3
 	// Report the state of an operation. Return the result if it has ended, the operation again to change its poll interval, or nothing if it
 	// continues as before.
@@ -870,7 +870,8 @@ type WorkerRefusal struct {
 	// UPPER_SNAKE_CASE:
 	//   - INVALID: the descriptor has an error.
 	//   - TAKEN: another source has a tool with this id.
-	//   - OTHER_DEFINITION: other workers of the pool serve it with another descriptor. This one is offered after they have disconnected.
+	//   - OTHER_DEFINITION: other workers of the pool serve the tool with another descriptor. This definition is offered after those workers
+	//     have disconnected.
 	//   - QUARANTINED: the definition is not the trusted one. It is offered after an operator accepts it.
 	//   - TOO_MANY: the workers of the namespace have 4,096 tools.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1171,7 +1172,7 @@ func (x *WorkerCall) GetOperationId() string {
 // WorkerResume is the answer to the question of a call.
 type WorkerResume struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The round that was decided.
+	// The suspension that was decided.
 	SuspensionId string `protobuf:"bytes,1,opt,name=suspension_id,json=suspensionId,proto3" json:"suspension_id,omitempty"`
 	// The ticket's action.
 	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2207,7 +2208,7 @@ type WorkerCompleted struct {
 	OperationId string `protobuf:"bytes,2,opt,name=operation_id,json=operationId,proto3" json:"operation_id,omitempty"`
 	// Empty, or the reason why it was refused: the pool has no such operation, or the operation has ended.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// With `error`: true if the worker may repeat it later.
+	// With `error`: true if the worker may send WorkerComplete again later.
 	Retryable     bool `protobuf:"varint,4,opt,name=retryable,proto3" json:"retryable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
