@@ -7,10 +7,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Action is work that the daemon executes after a commit. It stays in the store until it was executed.
+// An Action is work that the daemon executes after a commit. It stays in the store until it was executed, or removed as a dead action.
 type Action struct {
 	Namespace string `json:"-"`
-	ID        string `json:"-"` // Unique in the namespace. All attempts at the action have the same id.
+	ID        string `json:"-"` // unique in the namespace; every attempt at the action uses it
 	CallID    string `json:"call_id"`
 	Run       string `json:"run_id,omitempty"`
 	Thread    string `json:"thread_id,omitempty"`
@@ -42,8 +42,8 @@ const (
 	ActionDead    ActionState = "DEAD" // The action stays stored until an operator retries it or retention removes it.
 )
 
-// End returns the batch or run whose end makes the action due, or the queue in which the action waits. It returns "" for an action that
-// waits for neither.
+// End returns the id of the batch or run whose end makes the action due, or the name of the queue in which the action waits. It returns ""
+// when the action waits for none of these.
 func (a *Action) End() string {
 	switch a.Phase {
 	case tool.BatchEnd:
@@ -54,7 +54,7 @@ func (a *Action) End() string {
 	return a.Queue
 }
 
-// Validate returns an error for an action with fields that no query could select.
+// Validate returns an error for an action without a namespace or an id, or with an unknown state.
 func (a *Action) Validate() error {
 	if a.Namespace == "" || a.ID == "" || a.State != ActionPending && a.State != ActionDead {
 		return fmt.Errorf("action %q in namespace %q is %q", a.ID, a.Namespace, a.State)
@@ -81,7 +81,7 @@ type Amendment struct {
 	Limits    DocumentLimits
 	// Done is the id of an action to remove. When that action does not exist, the amendment fails with ErrNotFound.
 	Done string
-	// Actions are new actions, or the replacement of Done.
+	// Actions are stored. They may include an action that replaces Done.
 	Actions []Action
 	// Ended names a batch or run. Its actions that wait for the phase EndPhase become due now.
 	Ended    string

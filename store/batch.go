@@ -10,7 +10,7 @@ import (
 // the records of the calls. Each of these records contains the id of the batch.
 type Batches interface {
 	// CreateBatch stores a batch and all of its calls, or nothing, durably. Each change creates a call of the batch. The error is ErrExists
-	// when the batch or a call exists, and ErrTrimmed when one of them has only a tombstone.
+	// when the batch or a call exists, and ErrTrimmed when only a tombstone of the batch or of a call remains.
 	CreateBatch(ctx context.Context, b *call.Batch, calls []*Change) error
 	// Batch returns a batch. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt.
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)

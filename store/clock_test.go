@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// TestClockNeverRunsBackwards checks that a clock stays ahead of a machine whose clock was set back, and counts elapsed time once when many
-// goroutines read it.
+// TestClockNeverRunsBackwards checks that a Clock does not go back when the machine's clock or the followed clock was set back. It also
+// checks that the Clock counts elapsed time once when many goroutines read it.
 func TestClockNeverRunsBackwards(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var c store.Clock

@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A DocumentScope is a scope of documents in a namespace. ID is the id of a run or thread, and empty for NAMESPACE.
+// A DocumentScope is a scope of documents in a namespace. ID is the id of a run or thread, and empty for the scope NAMESPACE.
 type DocumentScope struct {
 	Scope tool.Scope
 	ID    string
@@ -52,11 +52,11 @@ type DocumentState struct {
 	Deleted  bool
 	// Broken means that the stored value is damaged. A command may replace it but not modify it.
 	Broken bool
-	// Group and CallID identify the call that last claimed the document, and its parallel group.
+	// CallID is the call that last set, merged or deleted the document as a member of a parallel group. Group is that group.
 	Group, CallID string
 }
 
-// current returns the revision that a command must name as expected. It is 0 when there is no document.
+// current returns the revision that a command must name as expected. It is 0 when the document does not exist.
 func (d *DocumentState) current() int64 {
 	if d.Deleted {
 		return 0
@@ -82,7 +82,7 @@ func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentSta
 }
 
 // ResolveDocuments computes the effect of commands in order, each on the result of the previous one. It writes nothing: the store must then
-// write the states in writes. notices has the outcome of each command, for publication.
+// write the states in writes. told has the outcome of each command, for publication.
 func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),
@@ -103,8 +103,8 @@ type resolution struct {
 	limits        DocumentLimits
 	group, callID string
 	writes        map[DocumentKey]DocumentState
-	usage         map[DocumentScope]DocumentUsage // counts as stored
-	changed       map[DocumentScope]DocumentUsage // changes of the counts by the commands that were resolved
+	usage         map[DocumentScope]DocumentUsage // counts of the stored documents
+	changed       map[DocumentScope]DocumentUsage // how much the resolved commands change these counts
 }
 
 func (s *resolution) resolve(d *DocumentChange) (call.DocumentNotice, error) {
@@ -190,7 +190,7 @@ func (s *resolution) checkLimits(in DocumentScope, before, after *DocumentState)
 	return "", nil
 }
 
-// full reports whether a scope has no space for the added documents or bytes.
+// full reports whether a change would exceed the limits of its scope. delta is what the change adds to the scope.
 func (s *resolution) full(in DocumentScope, delta DocumentUsage) (bool, error) {
 	l := &s.limits
 	if l.Count == 0 && l.Total == 0 {

@@ -11,8 +11,8 @@ type Lister interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 }
 
-// EachUnfinished visits the unfinished calls that a query selects, page by page, oldest first. It stops at an error of visit and returns
-// it.
+// EachUnfinished visits the unfinished calls that a query selects, page by page, oldest first. It returns the first error of visit or of
+// the list.
 func EachUnfinished(ctx context.Context, s Lister, q call.Query, visit func([]*call.Call) error) error {
 	q.Statuses = call.Unfinished()
 	q.Limit, q.OldestFirst = 500, true

@@ -15,7 +15,7 @@ type OutputLimits struct {
 
 // A QuotaError means that more output of a thread or namespace would exceed its limit. Trimming or purging its calls frees space.
 type QuotaError struct {
-	Thread bool // true: the limit of the thread is exceeded; false: that of the namespace
+	Thread bool // true means the limit of the thread; false means the limit of the namespace
 	Most   int64
 }
 

@@ -23,9 +23,9 @@ import (
 // ErrCorrupt and ErrFatal.
 var (
 	ErrNotFound = errors.New("not in the journal")
-	// ErrTrimmed means that only a tombstone remains of the call.
+	// ErrTrimmed means that only a tombstone remains of the call or batch.
 	ErrTrimmed = errors.New("call trimmed to a tombstone")
-	// ErrExists means that a call with this id exists already.
+	// ErrExists means that a call or batch with this id exists already.
 	ErrExists = errors.New("call exists")
 	// ErrConflict means that the call has changed since it was read.
 	ErrConflict = errors.New("call changed meanwhile")
@@ -146,7 +146,8 @@ type StoredRecord struct {
 }
 
 // A RecordReader reads records. Every store of this module implements it. Records returns at most limit records of a kind with positions
-// above after, in the order in which they were stored. RecordsBefore returns those with positions below before, the newest first.
+// above after, in the order in which they were stored. RecordsBefore returns at most limit records with positions below before, the newest
+// first.
 type RecordReader interface {
 	Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]StoredRecord, error)
 	RecordsBefore(ctx context.Context, namespace, kind string, before int64, limit int) ([]StoredRecord, error)
@@ -166,8 +167,9 @@ type Run struct {
 // A Shredding names the purged calls, runs and threads of one namespace.
 type Shredding struct {
 	Namespace string
-	// Calls may include calls that have only a tombstone. Their decisions are reduced to [call.PurgedDecision]. Their records and actions
-	// are removed, and so are records without a call whose key is the id of one of them. Chained records stay.
+	// Calls may include calls that have only a tombstone. The decisions of the Calls are reduced to [call.PurgedDecision]. Their records
+	// and actions are removed. Records that belong to no call, but have the id of one of the Calls as their key, are also removed. Chained
+	// records stay.
 	Calls []string
 	// Runs and Threads lose their documents and their policies of the kind PolicyKind. Runs also lose the stored reason of their state.
 	Runs, Threads []string
@@ -221,8 +223,8 @@ type Stats struct {
 type Store interface {
 	Batches
 
-	// Submit queues a change. The store calls done exactly once, from any goroutine, possibly before Submit returns. The argument is nil
-	// when the change is as durable as it asked for. If a caller submits several changes without waiting, only changes of the same
+	// Submit queues a change. The store calls done exactly once, from any goroutine, possibly before Submit returns. The argument of done
+	// is nil when the change is as durable as it asked for. If a caller submits several changes without waiting, only changes of the same
 	// durability keep their order.
 	Submit(c *Change, done func(error))
 	// Commit submits a change and waits. When ctx ends first, the change may still be applied.
@@ -317,7 +319,7 @@ type Store interface {
 // of one machine can open does not implement Owned.
 type Owned interface {
 	// Own returns nil when a recent proof shows that this daemon owns the store. Otherwise it waits for a new proof. The engine calls it
-	// right before an effect starts. If Own returns an error, which is that of ctx or [ErrFatal], the effect must not start.
+	// right before an effect starts. If Own returns an error, the effect must not start. The error is that of ctx or [ErrFatal].
 	Own(ctx context.Context) error
 	// StartBy does what Own does, and returns the latest time at which the effect may start, as a reading of CLOCK_BOOTTIME. After that
 	// time another daemon may own the store.

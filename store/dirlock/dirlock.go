@@ -39,8 +39,7 @@ func Take(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// inheritedFor is how long flock waits when the owner of the lock has died. A child process that inherited the lock may hold it for that
-// long.
+// inheritedFor is how long flock waits for a child process that still holds the lock of a dead owner.
 const inheritedFor = 2 * time.Second
 
 // flock takes the lock. If the last owner was killed while it was starting a child process, the child holds the lock until it executes its

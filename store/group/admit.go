@@ -16,7 +16,7 @@ type State struct {
 
 // Admit returns an error when a change must not commit. s is the state of its call. decided reports whether a decision with the same id is
 // stored. now is the store's clock. If there are several reasons, the first one is returned: a repeated decision gives ErrDecisionExists
-// even after its time limit.
+// even after NotAfter.
 func Admit(c *store.Change, s *State, decided bool, now call.Stamp) error {
 	switch {
 	case c.Decision != nil && decided:

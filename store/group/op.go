@@ -12,7 +12,7 @@ import (
 type Op struct {
 	Change   *store.Change
 	Record   []byte // stored form of the change's call
-	Events   []byte // stored form of its events
+	Events   []byte // stored form of the change's events
 	Decision []byte // stored form of the change's decision
 
 	// Run is an alternative to a Change: it writes other data in its own transaction. It may add writes to the plan.

@@ -90,7 +90,7 @@ func (w *Writer) EndRun(_ context.Context, r store.Run) error {
 	}})
 }
 
-// exec runs a statement without rows inside the open transaction.
+// exec runs a statement that returns no rows, inside the open transaction.
 func (w *Writer) exec(ctx context.Context, text string, args ...any) error {
 	return w.cfg.Database.Query(ctx, text, nil, args...)
 }

@@ -29,7 +29,7 @@ type Plan struct {
 	Durability store.Durability // the strongest durability that an op of the group asks for
 
 	// These lists name the data that the plan needs. The Database reads it from the journal into the maps Calls, Decisions, Documents and
-	// Usage. It leaves out keys that are not in the journal.
+	// Usage. The entry of a key that is not in the journal stays zero.
 	AskCalls     []call.Key
 	AskDecisions []Name
 	AskDocuments []Document
@@ -96,7 +96,8 @@ type Action struct {
 	Bytes    []byte
 }
 
-// Due names a batch, run or queue whose pending actions of a phase become due now. Actions that the same plan stores do not become due.
+// Due names a batch or run that has ended. Its pending actions of Phase become due now. Actions that the same plan stores do not become
+// due.
 type Due struct {
 	Namespace, Phase, End string
 }
@@ -132,7 +133,7 @@ func (o *Ordered[K, V]) reset() {
 	clear(o.Values)
 }
 
-// reset prepares the plan for other ops and keeps its memory for them.
+// reset prepares the plan for a new group of ops. It reuses the memory of the previous group.
 func (p *Plan) reset(ops []*Op) {
 	p.Ops, p.Durability = ops, store.Normal
 	p.Now, p.Position = 0, 0
@@ -234,7 +235,7 @@ func (p *Plan) change(o *Op) error {
 	return nil
 }
 
-// step records the new state of a call and the row or chunk for it.
+// step records the new state of a call, and the row and chunk to write.
 func (p *Plan) step(s *State, o *Op, at int64) {
 	c, n := o.Change, len(o.Change.Events)
 	if c.Create {
@@ -266,7 +267,7 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 	s.row.Sequence = s.LastSequence
 }
 
-// Visit visits the calls of the plan's requests, with their state after the plan.
+// Visit calls visit with each call of AskCalls and its state after the plan. changed means that the plan writes a row for the call.
 func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	for key, s := range p.Calls {
 		visit(key, State{Standing: s.Standing, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)

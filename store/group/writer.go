@@ -21,7 +21,7 @@ const (
 	maxBytes   = 1 << 20
 )
 
-// keptMemory is how many bytes of an op's buffer are kept for a later op.
+// keptMemory is the largest buffer, in bytes, that an op keeps for its next use.
 const keptMemory = 16 << 10
 
 // A Database runs the transactions of a writer, one after the other, on the writer's goroutine.
@@ -142,7 +142,7 @@ func (w *Writer) Do(o Op) error {
 	return <-done
 }
 
-// Queue is like Do, but does not wait: it calls done with the outcome.
+// Queue is like Do, but does not wait. If Queue returns nil, the writer later calls done with the outcome.
 func (w *Writer) Queue(o Op, done func(error)) error {
 	o.done = done
 	return w.submit(&o, store.Full)
@@ -199,7 +199,7 @@ func (w *Writer) Refusal() error {
 	return nil
 }
 
-// Done returns a channel that is closed when requests are refused.
+// Done returns a channel that is closed when the store begins to refuse all requests.
 func (w *Writer) Done() <-chan struct{} { return w.done }
 
 // Stop refuses new ops and waits until Write has written the submitted ones.
@@ -278,7 +278,8 @@ func (w *Writer) take() []*Op {
 	return ops
 }
 
-// commit writes a group. One change can make the whole group fail, so commit then tries the changes one by one.
+// commit writes a group. If the group fails, commit tries its changes one by one, because a single change can be the cause. It does not do
+// so when the disk is full or the state of the journal is unknown.
 func (w *Writer) commit(ops []*Op) {
 	again, err := true, error(nil)
 	for again {

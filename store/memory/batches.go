@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// A batch is a stored batch in its encoded form. Of a trimmed batch, only the key is left.
+// A batch is a stored batch in its encoded form. A trimmed batch has no record.
 type batch struct {
 	key            call.Key
 	record         []byte
@@ -139,7 +139,7 @@ func (st *state) inOpenBatch(r *row) bool {
 	return ok && r.batch != "" && b.ended == 0
 }
 
-// trimBatches reduces ended batches to their ids when all their calls were trimmed.
+// trimBatches adds to the effect the batches that ended before the time before, and whose calls were all trimmed.
 func (st *state) trimBatches(e *effect, before, now call.Stamp) {
 	left := map[call.Key]bool{}
 	for _, r := range st.calls {
@@ -155,7 +155,7 @@ func (st *state) trimBatches(e *effect, before, now call.Stamp) {
 	}
 }
 
-// sweepBatches replaces batches with tombstones, and removes old tombstones.
+// sweepBatches replaces the batches of the effect with tombstones, and removes old tombstones.
 func (st *state) sweepBatches(e *effect) {
 	if e.emptied == nil {
 		return

@@ -1,8 +1,8 @@
 // Package memory is a journal in memory, for tests.
 //
 // It holds data in stored form, so it shares no pointer with its callers. It has no goroutines and reads the time only through [Config], so
-// it works inside a testing/synctest bubble. [Store.Crash] simulates kill -9 and [Store.LosePower] simulates a power loss. Both return the
-// store that the next daemon opens.
+// it works inside a testing/synctest bubble. [Store.Crash] simulates kill -9 and [Store.LosePower] simulates a power loss. Both methods
+// return the store that the next daemon opens.
 package memory
 
 import (

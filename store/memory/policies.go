@@ -38,7 +38,7 @@ func (st *state) putPolicies(policies []policy) {
 	}
 }
 
-// PutPolicy stores a policy without a call.
+// PutPolicy stores or removes a policy without a call.
 func (s *Store) PutPolicy(_ context.Context, p store.Policy) error {
 	return s.write(func(_ *state, now call.Stamp) *effect { return &effect{policies: []policy{policyOf(p, now)}} })
 }
@@ -61,7 +61,7 @@ func (s *Store) Policies(ctx context.Context, visit func(store.Policy, error) er
 	return err
 }
 
-// trimPolicies removes expired policies, and policies of runs and threads without calls.
+// trimPolicies removes policies that have expired, and old policies of runs and threads that have no calls.
 func (st *state) trimPolicies(e *effect, before call.Stamp) {
 	type place struct {
 		scope tool.Scope

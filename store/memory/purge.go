@@ -44,7 +44,7 @@ func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	return nil
 }
 
-// purge removes the log of a call, and the reason that it stored for blocking its run.
+// purge removes the events of a call from the feed. If the call blocked its run, purge also removes the stored reason.
 func (st *state) purge(r *row) {
 	st.feed = slices.DeleteFunc(slices.Clone(st.feed), func(f feedEntry) bool { return f.key == r.key })
 	n := name{r.key.Namespace, r.run}

@@ -121,7 +121,7 @@ func (s *Store) Calls(ctx context.Context, q call.Query) (call.Page, error) {
 	return finder.Page(), err
 }
 
-// Children returns a call of each run that calls started.
+// Children returns one call of each run that a parent started.
 func (s *Store) Children(ctx context.Context, namespace string, parents []string) (children []*call.Call, err error) {
 	seen := map[string]bool{}
 	err = s.read(ctx, func(st *state) error {

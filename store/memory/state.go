@@ -11,7 +11,7 @@ import (
 )
 
 // A row is a stored call: its encoded forms and the fields that queries select by. A row is immutable. A change makes a new row, which
-// shares the encoded forms.
+// shares the unchanged encoded forms with the old row.
 type row struct {
 	store.Standing
 	key      call.Key
@@ -111,14 +111,14 @@ type effect struct {
 	actions   []store.Action // new actions, and actions whose due time changed
 	namespace string
 
-	purged    bool // the row replaces a row that had content
+	purged    bool // row is the call after its purge
 	shred     func(*state)
 	trimmed   map[call.Key]tombstone
 	forgotten []call.Key
 	dropped   []doc
-	ended     []name // ended runs without calls
+	ended     []name // runs to remove, because they have no calls
 	before    call.Stamp
-	emptied   map[call.Key]batch // batches whose calls were trimmed
+	emptied   map[call.Key]batch // tombstones of the batches to trim
 
 	deadBefore call.Stamp // dead actions stored before this time are removed
 }
@@ -194,7 +194,7 @@ func (st *state) sweep(e *effect) {
 	if e.before != 0 {
 		for ns, records := range st.records {
 			old := func(r store.StoredRecord) bool { return r.Time < e.before }
-			newest := map[string]int64{} // For each chained kind, the position of the newest old record. It must stay, because a later record is linked to it.
+			newest := map[string]int64{} // For each chained kind, the position of the newest old record. That record must stay, because a later record is linked to it.
 			for _, r := range records {
 				if r.Chained && old(r) {
 					newest[r.Kind] = r.Position

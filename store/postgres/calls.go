@@ -46,7 +46,7 @@ func (s *Store) absent(ctx context.Context, key call.Key) error {
 
 const (
 	// selectBegun selects the calls that recovery must check. The index orders calls by status and namespace but not by position. The
-	// statement therefore reads all of them once and sorts them.
+	// statement therefore reads all these calls at once, not page by page, and sorts them.
 	selectBegun      = "SELECT position FROM statuses WHERE status IN " + rows.Begun + " ORDER BY position"
 	selectUnfinished = "SELECT " + rows.CallColumns + " FROM calls WHERE position = ANY ($1) ORDER BY position"
 )
@@ -70,7 +70,7 @@ func (s *Store) Unfinished(ctx context.Context, visit func(call.Key, *call.Call,
 		}
 		for _, c := range found {
 			if c.Err == nil && (c.Call.Status.Terminal() || c.Call.Status == call.Suspended) {
-				continue // The status has changed since the index was read.
+				continue // The status has changed since selectBegun was executed.
 			}
 			if err := visit(c.Key, c.Call, c.Err); err != nil {
 				return err
@@ -87,7 +87,7 @@ const (
 )
 
 // Events returns a part of a call's log. If the first requested chunk is broken, it returns ErrCorrupt. If a later chunk is broken, it
-// returns the events before that chunk. A purged call has no chunks.
+// returns the events before that chunk. A purged call has no events.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30

@@ -11,7 +11,7 @@ import (
 )
 
 // boot returns the time since this machine started. Unlike Go's monotonic clock, it also counts the time in which the machine is suspended.
-// It cannot be set.
+// Nobody can set this clock.
 func boot() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

@@ -87,7 +87,8 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// TestRefusesOtherSchemas checks that Open refuses a schema of a later release, and a schema that is no journal, and leaves both unchanged.
+// TestRefusesOtherSchemas checks that Open refuses a schema that is no journal. It also checks that CheckURL refuses a URL with a password
+// or in a wrong form, and that its error does not show the password.
 func TestRefusesOtherSchemas(t *testing.T) {
 	foreign := freshURL(t)
 	schema := schemaOf(foreign)
@@ -117,8 +118,8 @@ func schemaOf(url string) string {
 }
 
 // TestT91Migration migrates a journal with calls to a schema of a future release. An interrupted migration changes nothing. After a
-// complete migration, the current release refuses the journal. When two daemons start at the same time, exactly one of them creates the
-// schema.
+// complete migration, the current release refuses the journal. When two daemons start at the same time on a new schema, both open the
+// journal, one after the other.
 func TestT91Migration(t *testing.T) {
 	url := freshURL(t)
 	s := open(t, postgres.Config{URL: url})

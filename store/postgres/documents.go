@@ -98,8 +98,8 @@ func sumDocument(k group.Document, revision int64, value string) int64 {
 const selectDocuments = `SELECT s.scope, s.scope_id, d.key, d.revision, d.crc, d.value FROM unnest($2::text[], $3::bytea[]) WITH ORDINALITY AS s (scope, scope_id, n)
 	JOIN documents d ON d.namespace = $1 AND d.scope = s.scope AND d.scope_id = s.scope_id WHERE NOT d.deleted ORDER BY s.n, d.key`
 
-// Documents returns all documents of these scopes. If one is broken, Documents returns an error, because in a list without it the document
-// would seem not to exist.
+// Documents returns all documents of these scopes. If a document is broken, Documents returns an error. A list without the broken document
+// would look as if it did not exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	var c documentColumns
 	for _, in := range scopes {

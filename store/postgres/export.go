@@ -62,7 +62,7 @@ func refuseMissing(ctx context.Context, conn *pgx.Conn, target *target) error {
 	return nil
 }
 
-// OpenRows opens the journal at a URL. The caller closes it.
+// OpenRows locks the journal at a URL and migrates it to the latest schema. The caller closes it.
 func OpenRows(ctx context.Context, url string) (_ *StoreRows, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/store/postgres"
 )
 
-// breaks makes the server fail the next steps of calls with a SQLSTATE that the test chooses.
+// breaks makes the server fail the next writes to the table calls with a SQLSTATE that the test chooses.
 const breaks = `CREATE TABLE fault (code text, times int); INSERT INTO fault VALUES ('', 0); CREATE SEQUENCE seen;
 	CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
 	DECLARE f record;
@@ -27,7 +27,7 @@ const breaks = `CREATE TABLE fault (code text, times int); INSERT INTO fault VAL
 
 // TestErrorsOfTheServer checks the error of the store for each class of SQLSTATE with which a statement may fail.
 func TestErrorsOfTheServer(t *testing.T) {
-	var passes error // With this error, the store keeps trying until the server accepts the change.
+	var passes error // nil: the store tries again until the server accepts the change
 	rows := []struct {
 		want  error
 		codes string

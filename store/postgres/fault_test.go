@@ -118,8 +118,8 @@ func wantWritten(t *testing.T, s *postgres.Store, calls int) {
 	}
 }
 
-// TestT88LostAnswers breaks the connection at three moments: before a group is sent, after COMMIT was sent, and after COMMIT was answered.
-// Each change must be applied once and published once.
+// TestT88LostAnswers breaks the connection at three moments: before a group is read, before the group is written, and after COMMIT was
+// sent. Each change must be applied once and published once.
 func TestT88LostAnswers(t *testing.T) {
 	for _, at := range []string{"begin", "write", "commit"} {
 		t.Run(at, func(t *testing.T) {
@@ -215,8 +215,8 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 	}
 }
 
-// testNoLogin loses the answer to COMMIT, and then makes the server refuse the login. The store must stop. It must neither report that the
-// change is not stored, nor confuse the stored change with the next one.
+// testNoLogin loses the answer to COMMIT, and then makes the server refuse the login. The store cannot know whether the change is stored,
+// so it must stop with ErrFatal. It must also refuse the next change.
 func testNoLogin(t *testing.T, own *pgtest.Server) {
 	var cut atomic.Bool
 	s, err := postgres.Open(t.Context(), postgres.Config{
@@ -285,7 +285,8 @@ func startOwn(t *testing.T, settings ...string) *pgtest.Server {
 	return own
 }
 
-// testUnsafe checks that the store refuses a server that can lose acknowledged data because of any of its settings, at the start and later.
+// testUnsafe checks that the store refuses a server with a setting that can lose acknowledged data. The store must notice this at the start
+// and later.
 func testUnsafe(t *testing.T, own *pgtest.Server) {
 	url, dir := own.URL("unsafe"), t.TempDir()
 	for on, off := range map[string]string{

@@ -21,7 +21,7 @@ func (s *Store) Feed(ctx context.Context, f store.Feed, after int64, limit int) 
 }
 
 // A feedReader reads a part of a feed. It first reads the newest position of the journal. All entries up to that position are committed, so
-// no entry can appear there later.
+// no new entry can appear below it.
 type feedReader struct {
 	*rows.FeedPart
 }

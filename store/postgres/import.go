@@ -16,8 +16,9 @@ import (
 var ErrInUse = errors.New("is in use")
 
 // Import copies another store into a new store, in one transaction: after a failure there is no store. Before it commits, it reads the
-// written rows back and compares them. Positions and the ids of the store and of its events stay the same. A daemon that starts on the copy
-// begins a new epoch, and holds the unfinished calls. This epoch is higher than any epoch that the other store can reach.
+// written rows back and compares them. Positions, sequences and the id of the store stay the same. A daemon that starts on the copy begins
+// a new epoch, and runs no unfinished call until an operator releases it. This epoch is higher than any epoch that the other store can
+// reach.
 func Import(ctx context.Context, url string, from rows.Tables) (done []rows.Imported, err error) {
 	target, err := parse(url, time.Second)
 	if err != nil {
@@ -102,7 +103,7 @@ func tables(ctx context.Context, tx pgx.Tx, schema string) (names []string, err 
 	return pgx.CollectRows(found, pgx.RowTo[string])
 }
 
-// importTable copies a table and compares the stored rows with the copied rows.
+// importTable copies a table, reads the stored rows back and compares them with the copied rows.
 func importTable(ctx context.Context, tx pgx.Tx, schema, name string, from rows.Tables) (n int64, err error) {
 	var columns, types []string
 	var column, kind string
@@ -181,7 +182,7 @@ func convert(values []any, types []string) error {
 }
 
 // importMeta gives the new store the identity of the store that it was copied from, and marks the new store as moved. A daemon that starts
-// on it then holds the unfinished calls.
+// on it then runs no unfinished call until an operator releases it.
 func importMeta(ctx context.Context, tx pgx.Tx, from rows.Tables) error {
 	id, err := rows.Identity(ctx, from)
 	if err == nil {

@@ -70,7 +70,7 @@ func fill(t *testing.T, s store.Store) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 40)
-	for i := range 40 { // a group, which SQLite stores as packs
+	for i := range 40 { // SQLite stores this group as packs.
 		c := newCall(fmt.Sprintf("packed-%02d", i))
 		c.Class, c.Status, c.Ended, c.Created, c.Run.ID = call.Behind, call.Succeeded, s.Now().Time(), s.Now().Time(), "packed"
 		change := creation(c)
@@ -83,7 +83,7 @@ func fill(t *testing.T, s store.Store) {
 	}
 }
 
-// look reads everything that a store returns.
+// look reads all data that fill has written.
 func look(t *testing.T, s store.Store) map[string]any {
 	t.Helper()
 	ctx, seen := t.Context(), map[string]any{}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	childURL   = "TOOLD_STORE_TEST_URL"   // If it is set, the test binary acts as a daemon that kills itself.
+	childURL   = "TOOLD_STORE_TEST_URL"   // the URL of the journal; if it is set, the test binary acts as a daemon that kills itself
 	childDir   = "TOOLD_STORE_TEST_DIR"   // the daemon's directory
 	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
 	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill

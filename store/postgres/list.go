@@ -15,7 +15,7 @@ import (
 // Calls returns a page of calls.
 func (s *Store) Calls(ctx context.Context, q call.Query) (page call.Page, err error) {
 	finder := rows.NewFinder(&q)
-	for n := cmp.Or(q.Limit, 50) + 1; ; n = min(4*n, call.MaxScan) { // When few calls match, one portion is not enough.
+	for n := cmp.Or(q.Limit, 50) + 1; ; n = min(4*n, call.MaxScan) { // Each statement reads n calls. When few of them match, the next statement reads more.
 		text, args := plan(q, n)
 		before, read := *finder, 0
 		err := s.Query(ctx, text, func() { *finder, read = before, 0 }, func(r rows.Row) error {
@@ -39,7 +39,7 @@ const selectChildren = "SELECT " + rows.CallColumns + ` FROM (SELECT min(positio
 	CROSS JOIN LATERAL (SELECT position, run_id FROM calls WHERE namespace = $1 AND parent_call = p.id ORDER BY position DESC LIMIT $3) c LIMIT $4) c GROUP BY run_id) f
 	JOIN calls USING (position)`
 
-// Children returns a call of each run that calls started.
+// Children returns one call of each run that a parent started.
 func (s *Store) Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error) {
 	found, err := s.FindCalls(ctx, selectChildren, namespace, parents, call.MaxChildren, store.MaxSeeks)
 	return rows.Sorted(found), err
@@ -119,7 +119,7 @@ func (c *conditions) in(q *call.Query, column string) {
 
 // byStatus returns a statement for the positions of the calls with the statuses of a query. It reads a page for each status and merges them.
 func (c *conditions) byStatus(q *call.Query, order string) string {
-	if q.Namespace == "" { // The index orders by namespace, so this sorts all positions.
+	if q.Namespace == "" { // The index begins with status and namespace, so this statement must sort all positions.
 		c.add("status = ANY (%s::text[])", words(q.Statuses))
 		q.Statuses = nil
 		c.in(q, "position")

@@ -66,8 +66,8 @@ func open(t testing.TB, cfg postgres.Config) *postgres.Store {
 	return s
 }
 
-// wantBeside checks that the tables statuses and ended match the table calls. It is called after every test. It does nothing when the
-// server no longer runs.
+// wantBeside checks that the tables statuses and ended match the table calls. It runs at the end of every test that opens a store. It does
+// nothing when the server no longer runs.
 func wantBeside(t testing.TB, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

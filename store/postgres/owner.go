@@ -46,7 +46,8 @@ func (o *owner) prove(asked time.Duration) {
 	}
 }
 
-// begin records the first proof, and for how long the attempts of earlier epochs must be ignored. By now, the earlier epochs have ended.
+// begin records the first proof, and for how long the attempts of earlier epochs must be ignored. The hold is counted from now, because the
+// new epoch has just begun.
 func (o *owner) begin(asked, hold time.Duration) {
 	o.prove(asked)
 	if hold > 0 {
@@ -62,7 +63,7 @@ func (o *owner) last() (proven time.Duration, next <-chan struct{}) {
 }
 
 // Own returns nil when the newest proof of ownership is not older than [Config.Start]. Otherwise it waits for a new proof. When an effect
-// starts after Own, at most Config.Start has passed since a moment at which no other daemon had begun an epoch.
+// starts right after Own, no other daemon had begun an epoch at most Config.Start earlier.
 func (s *Store) Own(ctx context.Context) error {
 	_, err := s.StartBy(ctx)
 	return err
@@ -104,8 +105,8 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 		wait := standbyEvery
 		switch {
 		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
-			// The owner may have lost only its connection. If it is alive, it must get the lock first: during this pause, it tries five
-			// times.
+			// The owner may have lost only its connection. If it is alive, it must get the lock first: it tries to do so five times during
+			// this pause.
 			waited, wait = true, s.cfg.SessionTimeout/2
 			o.drop()
 		case err == nil && holder == "":
@@ -120,7 +121,7 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			o.cancel()
 			return nil, err
 		default:
-			waited = false // The server was lost, for the owner too. When the server is back, give the owner another pause.
+			waited = false // The server was lost, for the owner too. When the server is back, give the owner another pause in which to take the lock.
 		}
 		select {
 		case <-ctx.Done():

@@ -220,8 +220,8 @@ func (w *wire) through(t *testing.T, direct string) string {
 	return u.String()
 }
 
-// TestT126ProofOfOwnership checks that an owner without connection starts no effect once its last proof is old. When the proof is as old as
-// its lease, the owner stops, whatever it waits for. Own succeeds again after a short interruption.
+// TestT126ProofOfOwnership checks that an owner without connection starts no effect once its last proof is old. After a short interruption,
+// Own succeeds again. When the last proof is older than the lease, the owner stops.
 func TestT126ProofOfOwnership(t *testing.T) {
 	t.Parallel()                   // Run in parallel: most of this test is waiting.
 	const lease = 15 * time.Second // longer than a busy machine delays a test
@@ -290,7 +290,7 @@ func TestT126Hold(t *testing.T) {
 	}{
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
-		{t.TempDir(), quick, false, long}, // The larger lease counts.
+		{t.TempDir(), quick, false, long}, // The longer of the two leases counts.
 		{mine, quick, true, quick},        // This owner ends cleanly, but its predecessor may still act.
 		{mine, quick, false, quick},
 	} {
@@ -331,7 +331,7 @@ func waitFor(t *testing.T, at, question string) {
 	}
 }
 
-// TestP7OwnerOutlivesItsServer restarts the server, so that owner and standby both lose it. The owner keeps the journal.
+// TestP7OwnerOutlivesItsServer restarts the server, so that owner and standby both lose it. The owner must keep the journal.
 func TestP7OwnerOutlivesItsServer(t *testing.T) {
 	t.Parallel() // Run in parallel: most of this test is waiting.
 	own := startOwn(t)

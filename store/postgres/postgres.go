@@ -1,17 +1,17 @@
-// Package postgres stores the journal in one schema of a PostgreSQL database. It suits installations that already have a server, and a
-// second daemon that stands by.
+// Package postgres stores the journal in one schema of a PostgreSQL database. It suits installations that already have a server, or that
+// need a second daemon as a standby.
 //
 // One goroutine writes. It takes the waiting changes, Full ones first, and commits them as one transaction with an array for each column. A
-// group needs one round trip when the owner already knows the calls that it changes. Else it needs two round trips: the first reads the
-// data that the changes depend on. When the answer to a COMMIT is lost, the writer first finds out whether the transaction is stored. If it
-// cannot find out, the store stops. Readers have their own connections.
+// group needs one round trip when the owner already knows the calls that the group changes. Otherwise it needs two round trips: the first
+// reads the data that the changes depend on. When the answer to a COMMIT is lost, the writer first finds out whether the transaction is
+// stored. If it cannot find out, the store stops. Readers have their own connections.
 //
 // One daemon owns a journal. It holds an advisory lock on its own connection. Each of its transactions locks the only row of meta and
 // compares the epoch there with its own. So a daemon that lost the lock without noticing can change nothing in the journal once another
-// daemon has begun an epoch. Its effects outside the journal have other bounds:
+// daemon has begun an epoch. Three rules bound the effects of such a daemon outside the journal:
 //
 //   - Each effect calls [Store.Own] right before it starts.
-//   - An owner without a proof for Config.Lease stops.
+//   - An owner stops when it has had no proof of ownership for Config.Lease.
 //   - Its successor leaves the attempts of that owner alone for [Store.Hold].
 //
 // The output of calls stays in files, in the directory of the daemon.
@@ -65,10 +65,10 @@ type Config struct {
 	Hold time.Duration
 	// Waiting is called once with the name of the owner when another daemon owns the journal. Open continues to wait.
 	Waiting func(holder string)
-	// Lost is called once when this daemon no longer owns the journal.
+	// Lost is called once when the store stops, because this daemon no longer owns the journal or does not know the journal's state.
 	Lost func(error)
-	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit (after COMMIT was sent), committed, and
-	// close. The store treats the error that it returns as an error of the database. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at named points: migrate, begin, write, commit (after COMMIT was sent), committed, and close.
+	// The store treats the error that it returns as an error of the database. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 

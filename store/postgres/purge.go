@@ -43,7 +43,7 @@ type statement struct {
 	args []any
 }
 
-// shred removes the records that plugins and late attempts stored for calls, and the data of runs and threads.
+// shred removes the records and actions of calls, and the data of runs and threads.
 func (w *writer) shred(ctx context.Context, p *store.Shredding) error {
 	runs, threads := []any{p.Namespace, tool.RunScope, p.Runs}, []any{p.Namespace, tool.ThreadScope, p.Threads}
 	const documents, policies = "DELETE FROM documents WHERE namespace = $1 AND scope = $2 AND scope_id = ANY ($3::bytea[])",

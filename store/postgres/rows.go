@@ -89,7 +89,7 @@ type callColumns struct {
 	lasts, eventCRCs                []*int64
 }
 
-// clear empties the arrays and keeps their memory for the next group. The arrays of the last group have been sent by then.
+// clear empties the arrays and keeps their memory for the next group. It may do so because the arrays of the last group have been sent.
 func (c *callColumns) clear() {
 	for _, column := range []*[]int64{&c.positions, &c.revisions, &c.sequences, &c.crcs, &c.createds} {
 		*column = (*column)[:0]

@@ -17,7 +17,7 @@ type stateCache map[call.Key]group.State
 // cachedCalls bounds the number of remembered calls. At the bound, the owner forgets all of them.
 const cachedCalls = 1 << 16
 
-// update stores the states that a committed group left in the cache.
+// update stores in the cache the states that a committed group has left.
 func (c *stateCache) update(p *group.Plan) {
 	p.Visit(func(key call.Key, s group.State, changed bool) {
 		switch {

@@ -131,7 +131,8 @@ const selectSettings = `SELECT current_setting('fsync'), current_setting('full_p
 	current_setting('server_version_num')::int / 10000, pg_is_in_recovery(),
 	(SELECT count(set_config(name, '0', false)) FROM pg_settings WHERE name = 'transaction_timeout')`
 
-// inspect returns an error for a server that can lose committed data because of a setting of the server, the database or the role.
+// inspect returns an error for a server that is read-only or too old. It also returns an error when a setting of the server, the database
+// or the role can lose committed data.
 func inspect(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages, commit string
 	var version, lifted int

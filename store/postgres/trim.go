@@ -32,7 +32,7 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		return nil, err
 	}
 	if len(gone) == limit {
-		return gone, nil // Do not scan whole tables yet; the last page does that.
+		return gone, nil // More old calls may be left. Only the last Trim scans whole tables.
 	}
 	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
@@ -95,8 +95,8 @@ const (
 	ofThread = "NOT EXISTS (SELECT 1 FROM calls c WHERE c.namespace = t.namespace AND c.thread_id = t."
 )
 
-// Positions grow with time, so the old records come first. The newest chained record of each namespace is kept, because the next record
-// will be linked to it.
+// Positions grow with time, so the old records come first. Of the old chained records of a namespace and kind, the newest is kept, because
+// the next record is linked to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= $1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records r USING old WHERE r.Position < old.most AND (NOT r.chained OR EXISTS (

@@ -254,7 +254,7 @@ func (w *writer) Failed(ctx context.Context, p *group.Plan, err error) (again bo
 	if errors.Is(err, store.ErrFull) {
 		w.s.fullUntil.Store(int64(boot() + fullFor))
 	}
-	if !lost(err) || p.Ops[0].Bare { // For a bare op, the caller that sent it tries again.
+	if !lost(err) || p.Ops[0].Bare { // The writer does not try a bare op again.
 		w.failing = time.Time{}
 		return false, err
 	}

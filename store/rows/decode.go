@@ -85,8 +85,8 @@ func NewFinder(q *call.Query) *Finder {
 	return &Finder{query: q, limit: cmp.Or(q.Limit, 50)}
 }
 
-// Take adds a call if it meets the conditions that need its record; the caller has checked the other conditions. A broken record counts
-// as meeting them. Take returns ErrEnough when the page needs no further calls.
+// Take adds a call if it meets the conditions that need its record; the caller has checked the other conditions. Take also adds a call with
+// a broken record. It returns ErrEnough when the page needs no further calls.
 func (f *Finder) Take(c Call) error {
 	if c.Err == nil && f.query.NeedsRecord() && !f.query.Holds(c.Call) {
 		return f.Skip(c.Position)
@@ -97,7 +97,7 @@ func (f *Finder) Take(c Call) error {
 	return nil
 }
 
-// Skip counts a call that does not match. It returns ErrEnough when the store has looked at so many calls that the page ends here.
+// Skip counts a call that does not match. It returns ErrEnough when the page needs no further calls.
 func (f *Finder) Skip(position int64) error {
 	f.last = position
 	if f.skipped++; f.Full() {
@@ -109,7 +109,7 @@ func (f *Finder) Skip(position int64) error {
 // Full reports whether the page needs no further calls.
 func (f *Finder) Full() bool { return len(f.found) > f.limit || f.skipped >= call.MaxScan }
 
-// Page returns the calls as a page of a list. When calls follow that were not read, or not added, the page has a next page.
+// Page returns the calls as a page of a list. It sets page.Next when more calls may follow.
 func (f *Finder) Page() (page call.Page) {
 	found := f.found
 	switch {
@@ -155,8 +155,8 @@ func (c *Chunk) Decode(after int64, limit int) ([]call.Event, error) {
 }
 
 // Log returns at most limit events with sequences above after from a call's chunks, and the first sequence that the log still has. If the
-// first chunk is broken, it returns an error. If a later chunk is broken, it returns the events before that chunk. find reads the call,
-// because a purged call has no chunks.
+// first chunk is broken, it returns an error. If a later chunk is broken, it returns the events before that chunk. Without chunks, Log
+// reads the call with find: a purged call has no chunks.
 func Log(ctx context.Context, find func(context.Context, call.Key) (*call.Call, error), key call.Key, chunks []Chunk, after int64, limit int) (events []call.Event, first int64, err error) {
 	if len(chunks) > 0 {
 		events, err = decode(key.ID, chunks, after, limit)

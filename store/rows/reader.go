@@ -159,8 +159,8 @@ func (r *Reader) Expiring(ctx context.Context, q call.Query) (call.Page, error) 
 	return page, nil
 }
 
-// Waiting returns the number of open suspensions by action, over all namespaces. since is the time of the suspension of the oldest call, or
-// zero when there is none.
+// Waiting returns the number of open suspensions by action, over all namespaces. since is the time of the open suspension of the call that
+// was created first. It is zero when no call is suspended.
 func (r *Reader) Waiting(ctx context.Context) (open map[string]int, since call.Stamp, err error) {
 	oldest := int64(0)
 	err = r.db.Query(ctx, r.text.Waiting, func() { open, oldest = map[string]int{}, 0 }, func(row Row) error {
@@ -203,8 +203,8 @@ func (r *Reader) Decision(ctx context.Context, namespace, id string) (*store.Dec
 	return &d, nil
 }
 
-// DecisionsOf passes the decisions of calls to visit, as many at a time as one transaction may change. It checks every decision, because
-// the tombstone of a call does not name the call's decisions. It leaves out decisions that cannot be read.
+// DecisionsOf passes the decisions of calls to visit, as many at a time as one transaction may change. It checks every decision of the
+// namespace, because the tombstone of a call does not name the call's decisions. It leaves out decisions that cannot be read.
 func (r *Reader) DecisionsOf(ctx context.Context, namespace string, calls []string, visit func([]store.Decision) error) error {
 	const page = 256
 	of := make(map[string]bool, len(calls))
@@ -281,7 +281,7 @@ func counts[K ~string](ctx context.Context, r *Reader, text string, args ...any)
 }
 
 // Records returns stored records. When the first record is broken, it returns an error. When a later record is broken, it returns the
-// records before that one. To read the rest, a reader skips the position of the broken record.
+// records before that one. To read the rest, the caller skips the position of the broken record.
 func (r *Reader) Records(ctx context.Context, namespace, kind string, after int64, limit int) ([]store.StoredRecord, error) {
 	return r.records(ctx, r.text.Records, namespace, kind, after, limit)
 }

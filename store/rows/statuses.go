@@ -1,6 +1,6 @@
 package rows
 
-// Lists of statuses in SQL: those that are not terminal, and those of them in which a call does not wait for an answer.
+// Lists of statuses in SQL. Unfinished has every status that is not terminal. Begun has the same statuses except SUSPENDED.
 const (
 	Unfinished = "('NEW', 'RUNNING', 'SUSPENDED', 'RESUMING')"
 	Begun      = "('NEW', 'RUNNING', 'RESUMING')"

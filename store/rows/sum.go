@@ -29,17 +29,17 @@ func SumParts(parts ...[]byte) (crc uint32) {
 	return crc
 }
 
-// AppendWord appends a word of a key in the form that checksums cover.
+// AppendWord appends the length of a word, and then the word.
 func AppendWord(b []byte, word string) []byte { return append(AppendLength(b, len(word)), word...) }
 
-// AppendNumber appends the decimal digits of a number as a word.
+// AppendNumber appends a number like AppendWord, as decimal digits.
 func AppendNumber(b []byte, n int64) []byte {
 	var memory [20]byte
 	digits := strconv.AppendInt(memory[:0], n, 10)
 	return append(AppendLength(b, len(digits)), digits...)
 }
 
-// AppendLength appends the length of a word.
+// AppendLength appends a length as four bytes, big-endian.
 func AppendLength(b []byte, n int) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
 
 // SumCall returns the checksum of a call's record.

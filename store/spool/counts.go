@@ -13,7 +13,7 @@ import (
 )
 
 // counts is the name of the file in which a spool saves its ledger when it is closed cleanly. Opening the spool removes the file. After a
-// crash there is therefore no file, and the counts are made again.
+// crash there is therefore no file, and [Spool.Sweep] counts again.
 const counts = "counts"
 
 // An owned is the content of the owner file in a call's directory.
@@ -44,7 +44,8 @@ func held(dir string) (of owned, bytes int64, err error) {
 	return of, bytes, nil
 }
 
-// Counted reports whether the usage of threads and namespaces is known. If not, [Spool.Sweep] counts it.
+// Counted reports whether the usage of threads and namespaces is known, or not needed because there are no limits. If not, [Spool.Sweep]
+// counts it.
 func (s *Spool) Counted() bool { return s.ledger == nil || s.counted }
 
 // Output returns the bytes of each namespace in the spool. It returns nil when there are no limits.

@@ -67,7 +67,7 @@ func TestQuotasAfterAKill(t *testing.T) {
 	put(t, s, "c", "a", 20)
 	put(t, s, "forgotten", "a", 30)
 
-	s = limited(t, dir, limits) // Do not close the first spool, as after a kill.
+	s = limited(t, dir, limits) // As after a kill, the previous spool is not closed.
 	if s.Counted() {
 		t.Fatal("it trusts counts from before the kill")
 	}
@@ -84,7 +84,7 @@ func TestQuotasAfterAKill(t *testing.T) {
 }
 
 // TestQuotasThatComeLater checks output that was written before there were limits. That output counts as soon as limits are configured.
-// Counts that were saved before are not used.
+// Counts that were saved before that output are not used.
 func TestQuotasThatComeLater(t *testing.T) {
 	dir := t.TempDir()
 	limits := store.OutputLimits{Thread: 100}
@@ -122,8 +122,8 @@ func TestBrokenCounts(t *testing.T) {
 	}
 }
 
-// TestCountsAreWhatIsThere checks concurrent appends, refusals and removals. Afterwards the counts must equal the bytes on the disk. The
-// counts must never exceed the limit.
+// TestCountsAreWhatIsThere checks concurrent appends, refusals and removals. Afterwards the counts of the namespace must equal the bytes on
+// the disk, and must not exceed the limit.
 func TestCountsAreWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	s := limited(t, dir, store.OutputLimits{Thread: 3000, Namespace: 8000})

@@ -47,12 +47,12 @@ var (
 	_ store.SpoolSizer = (*Spool)(nil)
 )
 
-// A stream is a stream that is in use or was used recently.
+// A stream holds the file of a stream that is in use or was used recently.
 type stream struct {
 	key  call.Key
 	name string
 
-	users   int           // number of current users, guarded by Spool.mu; the file stays open until it is zero
+	users   int           // number of current users, guarded by Spool.mu; above zero, the file stays open
 	element *list.Element // in recent; guarded by Spool.mu
 
 	mu   sync.Mutex

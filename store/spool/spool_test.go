@@ -109,7 +109,7 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRemoveWhileAppending checks appends while their call is removed. Such an append begins a new stream and leaves no file open.
+// TestRemoveWhileAppending checks appends while their call is removed. Every append must succeed, and no file may stay open after Close.
 func TestRemoveWhileAppending(t *testing.T) {
 	before := descriptors(t)
 	s := newSpool(t, t.TempDir(), 0)

@@ -20,8 +20,8 @@ import (
 var ErrOccupied = errors.New("exists already and is not empty")
 
 // Backup copies the journal and the output of its calls into the directory dest, which it creates. The copy has the state of the journal at
-// one moment. It counts as moved: a daemon that starts on it holds the unfinished calls. When Backup returns nil, the whole copy is on the
-// disk. After an error there is no copy.
+// one moment. It counts as moved: a daemon that starts on it runs no unfinished call until an operator releases it. When Backup returns
+// nil, the whole copy is on the disk. After an error there is no copy.
 func (s *Store) Backup(ctx context.Context, dest string) (*call.Backup, error) {
 	s.trimming.Lock() // During the copy, no trim may remove output of calls that are in the copied journal.
 	defer s.trimming.Unlock()
@@ -67,8 +67,8 @@ func backup(ctx context.Context, conn *sqlite.Conn, dir, dest string, now time.T
 	})
 }
 
-// Restore makes a store from a backup in the directory dest. A daemon that starts on it begins a new epoch and holds the unfinished calls.
-// The backup does not change. Restore leaves out the policies whose kind is in without.
+// Restore makes a store from a backup in the directory dest. A daemon that starts on it begins a new epoch, and runs no unfinished call
+// until an operator releases it. The backup does not change. Restore leaves out the policies whose kind is in without.
 func Restore(ctx context.Context, src, dest string, without ...string) (*call.Backup, error) {
 	from := filepath.Join(src, "journal.db")
 	if info, err := os.Stat(from + "-wal"); err == nil && info.Size() > 0 {
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, src, dest string, without ...string) (*call.Ba
 	})
 }
 
-// stage fills a temporary directory beside dest, and renames it to dest when it is on the disk.
+// stage fills a temporary directory beside dest, syncs it and renames it to dest.
 func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call.Backup, err error) {
 	if dest, err = filepath.Abs(dest); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func stage(dest string, fill func(staged string) (*call.Backup, error)) (_ *call
 		err = syncDir(staged)
 	}
 	if err == nil {
-		err = os.Rename(staged, dest) // The rename fails unless dest is an empty directory or does not exist.
+		err = os.Rename(staged, dest) // The rename succeeds only when dest is missing or an empty directory.
 	}
 	if err != nil {
 		return nil, err

@@ -11,7 +11,8 @@ import (
 	"github.com/toold-dev/toold/store/sqlite"
 )
 
-// TestBackup checks a backup that is made during writes. It contains only whole changes, and the output of its calls.
+// TestBackup checks a backup that is made during writes. The backup must contain the calls that were stored before, and only the output of
+// its calls.
 func TestBackup(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})
@@ -99,7 +100,7 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// Restore refuses a directory that is no backup: a text file, and a killed store whose write-ahead log has data.
+// TestRestoreRefuses checks that Restore refuses a file that is no database, a store that is in use, and an empty directory.
 func TestRestoreRefuses(t *testing.T) {
 	text := t.TempDir()
 	if err := os.WriteFile(filepath.Join(text, "journal.db"), make([]byte, 9000), 0o600); err != nil {

@@ -8,7 +8,7 @@ import (
 const selectOpenBatches = "SELECT " + rows.BatchColumns + ` FROM batches INDEXED BY batches_open
 	WHERE ended IS NULL AND (namespace, batch_id) > (?, ?) ORDER BY namespace, batch_id LIMIT ?`
 
-// trimBatches reduces ended batches to their ids when all their calls were trimmed.
+// trimBatches erases the records of old batches that have ended, and whose calls were all trimmed.
 func (w *writer) trimBatches(before call.Stamp) error {
 	return exec(w.conn, `UPDATE batches SET trimmed = ?, record = x'', crc = 0 WHERE ended < ? AND trimmed IS NULL AND NOT EXISTS (
 		SELECT 1 FROM calls INDEXED BY calls_batch WHERE calls.namespace = batches.namespace AND calls.batch_id = batches.batch_id)`,

@@ -53,8 +53,8 @@ func must(b *testing.B, err error) {
 	}
 }
 
-// BenchmarkTransitions measures durable transitions: for each accepted call, an intent and a result. For comparison, it appends the same
-// number of bytes to a file and syncs them with fdatasync in the same batches.
+// BenchmarkTransitions measures durable transitions. Each call has three: accepted, started and finished. For comparison, it appends the
+// same number of bytes to a file and syncs them with fdatasync in the same batches.
 func BenchmarkTransitions(b *testing.B) {
 	for _, writers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -90,7 +90,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// spread runs f on each of the writers, with its share of n.
+// spread runs f in several goroutines. Each goroutine does its share of n.
 func spread(writers, n int, f func(n int)) {
 	var wg sync.WaitGroup
 	for range writers {
@@ -238,7 +238,7 @@ func filled(b *testing.B) *sqlite.Store {
 	return s
 }
 
-// measured calls f repeatedly. It also reports the CPU time of a call, which varies less on a busy machine.
+// measured calls f repeatedly. It also reports the CPU time of each call of f, which varies less on a busy machine.
 func measured(b *testing.B, name string, f func(i int) error) {
 	b.Run(name, func(b *testing.B) {
 		used := cpuTime(b)
@@ -269,7 +269,7 @@ func BenchmarkRead(b *testing.B) {
 		return err
 	})
 	measured(b, "oldest50", page(call.Query{Statuses: []call.Status{call.Suspended}, OldestFirst: true}))
-	var walk int64 // Read a page that was not read before, or not recently.
+	var walk int64 // The position where the next page begins: each round reads another page.
 	measured(b, "next50", func(int) error {
 		page, err := s.Calls(b.Context(), call.Query{Namespace: "ns", Limit: 50, Statuses: []call.Status{call.Suspended}, OldestFirst: true, After: walk})
 		walk = page.Next

@@ -435,7 +435,8 @@ func commitPack(t *testing.T, s *sqlite.Store, set func(*call.Call), ids ...stri
 	all.Wait()
 }
 
-// P9: a flipped bit in user_version, which holds the schema version, gives an error that names user_version.
+// TestP9FlippedVersion (P9) checks that Open refuses a journal with a flipped bit in user_version, the header field with the schema
+// version.
 func TestP9FlippedVersion(t *testing.T) {
 	dir := t.TempDir()
 	closeStore(t, open(t, sqlite.Config{Dir: dir}))

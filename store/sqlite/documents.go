@@ -53,8 +53,8 @@ func (w *writer) writeDocument(k group.Document, d store.DocumentState, now call
 
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
 
-// Documents returns all documents of these scopes. If one is broken, Documents returns an error, because in a list without it the document
-// would seem not to exist.
+// Documents returns all documents of these scopes. If a document is broken, Documents returns an error. A list without the broken document
+// would look as if it did not exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	k, mayKeep := keyOfDocuments(namespace, scopes)
 	docs, age, ok := s.documents.get(k)

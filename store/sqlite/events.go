@@ -18,7 +18,7 @@ func (w *writer) insertEvents(c *group.Chunk) error {
 const selectEvents = "SELECT first, last, crc, events FROM events WHERE call = ? AND last > ? ORDER BY last LIMIT ?"
 
 // Events returns a part of a call's log. If the first requested chunk is broken, it returns ErrCorrupt. If a later chunk is broken, it
-// returns the events before that chunk. A purged call has no chunks.
+// returns the events before that chunk. A purged call has no events.
 func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int) (events []call.Event, first int64, err error) {
 	if limit <= 0 {
 		limit = 1 << 30
@@ -50,7 +50,7 @@ func (s *Store) Events(ctx context.Context, key call.Key, after int64, limit int
 	return rows.Log(ctx, s.Call, key, chunks, after, limit)
 }
 
-// firstChunk finds the call. It adds the chunk in the call's row if that chunk has events after the sequence.
+// firstChunk finds the call. It adds the chunk in the call's row if that chunk has events with sequences above after.
 func (s *Store) firstChunk(conn *sqlite.Conn, key call.Key, after int64, chunks *[]rows.Chunk) (position int64, err error) {
 	err = query(conn, "SELECT position, events_last FROM calls WHERE namespace = ? AND call_id = ?", func(st *sqlite.Stmt) error {
 		position = st.ColumnInt64(0)

@@ -293,7 +293,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestFullOfOutput checks a disk that output has filled. New calls are refused, and the journal still has its reserve.
+// TestFullOfOutput checks a disk that output has filled. The store must release its reserve, so that the journal can still commit. Full
+// must report true, so that new calls are refused.
 func TestFullOfOutput(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -328,8 +329,8 @@ func TestFullOfOutput(t *testing.T) {
 	}
 }
 
-// TestP7OpensOnAFullDisk (P7) checks that a journal can be opened on a full disk. It uses its reserve. If that is not enough, it is
-// read-only until there is space.
+// TestP7OpensOnAFullDisk (P7) checks that a journal can be opened on a full disk. Open first releases the reserve. If that is not enough,
+// the journal is read-only until there is space.
 func TestP7OpensOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	var full, reserved atomic.Bool

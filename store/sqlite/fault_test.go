@@ -197,7 +197,7 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 //   - After a full disk, the store tries again.
 //   - After any other failure the store acknowledges nothing more.
 //
-// The landing check tests every fsync and a sample of the other operations; the nightly run tests all of them.
+// A normal run fails every fsync and a sample of the other operations. The nightly run fails all of them.
 func TestDiskFails(t *testing.T) {
 	root := t.TempDir()
 	calm, synced := runTrial(t, root, diskFault{}), runTrial(t, root, diskFault{syncs: true})

@@ -19,7 +19,7 @@ func numbered(i int) call.Key { return call.Key{Namespace: "ns", ID: fmt.Sprintf
 
 func id(i int) member { return ofCall(numbered(i)) }
 
-// TestFilterForgetsNothing adds more ids than the first filters of the chain hold, while other goroutines look up ids.
+// TestFilterForgetsNothing adds more ids than the first filters of the chain hold, in two goroutines. No added id may be excluded.
 func TestFilterForgetsNothing(t *testing.T) {
 	const n = 100_000
 	f := newIDFilter()
@@ -55,7 +55,7 @@ func TestFilterForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestFilterIsBounded fills a filter until it reaches its memory limit.
+// TestFilterIsBounded adds ids after the filter has reached its memory limit. The filter must not grow, and must not exclude an added id.
 func TestFilterIsBounded(t *testing.T) {
 	f := newIDFilter()
 	for range 3 * mostFilters {
@@ -89,7 +89,7 @@ func reopened(t *testing.T, s *Store) *Store {
 	return s
 }
 
-// ended commits finished calls with the numbers from up to, but not including, to.
+// ended commits finished calls. Their numbers begin with from and end before to.
 func ended(t *testing.T, s *Store, from, to int) {
 	t.Helper()
 	var all sync.WaitGroup

@@ -14,9 +14,9 @@ import (
 )
 
 // Import copies another store into a new store in dir. It reads the written rows back and compares them. The new store gets its final name
-// only after that, so a failure or a kill leaves no store. Positions and the ids of the store and of its events stay the same. A daemon
-// that starts on the copy begins a new epoch, and holds the unfinished calls. This epoch is higher than any epoch that the other store can
-// reach.
+// only after that, so a failure or a kill leaves no store. Positions, sequences and the id of the store stay the same. A daemon that starts
+// on the copy begins a new epoch, and runs no unfinished call until an operator releases it. This epoch is higher than any epoch that the
+// other store can reach.
 func Import(ctx context.Context, dir string, from rows.Tables) (done []rows.Imported, err error) {
 	f, err := lockFiles(dir)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *writer) importAll(ctx context.Context, from rows.Tables) (done []rows.I
 	return done, nil
 }
 
-// importTable copies a table and compares the stored rows with the copied rows.
+// importTable copies a table, reads the stored rows back and compares them with the copied rows.
 func (w *writer) importTable(ctx context.Context, name string, from rows.Tables) (n int64, err error) {
 	var columns []string
 	var text []bool
@@ -182,7 +182,7 @@ func (w *writer) addAllMembers() error {
 }
 
 // importMeta gives the new store the identity of the store that it was copied from, and marks the new store as moved. A daemon that starts
-// on it then holds the unfinished calls.
+// on it then runs no unfinished call until an operator releases it.
 func (w *writer) importMeta(ctx context.Context, from rows.Tables) error {
 	id, err := rows.Identity(ctx, from)
 	if err == nil {

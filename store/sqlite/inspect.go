@@ -26,7 +26,7 @@ func Inspect(ctx context.Context, dir string) (v store.SchemaVersions, err error
 		return v, err
 	}
 	v.Latest = len(names)
-	path, err := filepath.EvalSymlinks(filepath.Join(dir, "journal.db")) // the write-ahead log is beside the file itself
+	path, err := filepath.EvalSymlinks(filepath.Join(dir, "journal.db")) // Follow links: the write-ahead log is beside the real file.
 	if err != nil {
 		return v, err
 	}
@@ -35,7 +35,7 @@ func Inspect(ctx context.Context, dir string) (v store.SchemaVersions, err error
 	} else if !info.Mode().IsRegular() { // opening a named pipe would block
 		return v, fmt.Errorf("%w: %s is no regular file", ErrForeign, path)
 	}
-	// Without a lock file no daemon has the journal open. Inspect must not create the file, because it may run as another user.
+	// Without a lock file no daemon has the journal open. Inspect must not create a lock file, because it may run as another user.
 	lock := filepath.Join(dir, "lock")
 	if _, err := os.Stat(lock); err == nil {
 		held, err := dirlock.Take(lock)

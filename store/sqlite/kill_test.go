@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	childDir   = "TOOLD_STORE_TEST_DIR"   // If it is set, the test binary acts as a daemon that kills itself.
+	childDir   = "TOOLD_STORE_TEST_DIR"   // the daemon's directory; if it is set, the test binary acts as a daemon that kills itself
 	childPoint = "TOOLD_STORE_TEST_POINT" // the fail point of the kill
 	childCount = "TOOLD_STORE_TEST_COUNT" // how often the child reaches the point before the kill
 )

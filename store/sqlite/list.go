@@ -63,7 +63,7 @@ const (
 	selectCallAt   = "SELECT " + callColumns + " FROM calls WHERE position = ?"
 )
 
-// Children returns a call of each run that calls started.
+// Children returns one call of each run that a parent started.
 func (s *Store) Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error) {
 	var found []rows.Call
 	err := s.read(ctx, func(conn *sqlite.Conn) error {

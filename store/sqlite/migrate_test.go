@@ -39,7 +39,8 @@ func next(t *testing.T) fs.FS {
 }
 
 // TestMigrationCut (T91) stops the process or the machine at any write of a migration. Afterwards the migration must be stored completely
-// or not at all, and the next start must continue. The test is inside the package because there is no second released schema yet.
+// or not at all, and the next start must continue. The test is inside the package because it calls migrate with the schema of a future
+// release.
 func TestMigrationCut(t *testing.T) {
 	const calls = 120
 	dir := filepath.Join(t.TempDir(), "data")
@@ -102,7 +103,8 @@ func TestMigrationCut(t *testing.T) {
 	t.Logf("ran: migration: cut %d times in %d operations; %d were there already", opened, len(log), migrated)
 }
 
-// resume opens the files of an interrupted migration with both releases. there reports whether the migration was stored.
+// resume opens the files of an interrupted migration with the current and with the future schema. there reports whether the migration was
+// stored.
 func resume(t *testing.T, what, dir string, later fs.FS, calls int) (there bool) {
 	t.Helper()
 	disk, err := faultfs.New(faultfs.Config{Dir: dir, SkipSync: true})

@@ -234,7 +234,7 @@ func TestSweepSpool(t *testing.T) {
 	}
 }
 
-// Open leaves no files behind in a directory that it cannot use.
+// TestOpenFails checks that Open fails for a directory that it cannot use, and that Open keeps no lock after the failure.
 func TestOpenFails(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

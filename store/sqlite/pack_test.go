@@ -80,8 +80,8 @@ func newPackOf(t testing.TB, s *Store, created func(id string) *store.Change, re
 	return p
 }
 
-// TestPackFlippedBits (P9) flips any bit of the row of a pack. A read must return the written data or an error. At most the damaged call
-// and the next one may be refused.
+// TestPackFlippedBits (P9) flips the bits of a pack, one at a time. A read must return the written data or an error. At most the damaged
+// call and the next one may be refused.
 func TestPackFlippedBits(t *testing.T) {
 	testFlippedBits(t, packedCall)
 }
@@ -121,7 +121,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 	}
 }
 
-// TestBrokenMember reads a pack with one broken call in every way. The broken call is named, and does not hide the others.
+// TestBrokenMember reads a pack with one broken call in every way. Each read must name the broken call and still return the other calls.
 func TestBrokenMember(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -235,7 +235,7 @@ func wantBroken(t *testing.T, s *Store, broken []call.Key, queries ...call.Query
 	}
 }
 
-// FuzzPack reads arbitrary bytes as a pack.
+// FuzzPack reads arbitrary bytes as a pack. Reading must not panic, and must not return a call after the last one.
 func FuzzPack(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx"), int64(0))
 	f.Add(snappy.Encode(nil, []byte("\x00\x00\x00\x18xxxxxxxxxxxxxxxxxxxxxxxx")), int64(0))
@@ -253,7 +253,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// TestPackWithRecords checks that the records of packed calls are written after the calls, so that the calls still share a row.
+// TestPackWithRecords checks that calls with records still share a pack, and that each chained record is linked to the previous one.
 func TestPackWithRecords(t *testing.T) {
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {

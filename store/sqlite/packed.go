@@ -155,8 +155,8 @@ func (p *pack) named(conn *sqlite.Conn, position int64) (packed, error) {
 	}, position)
 }
 
-// unpack turns the calls of a pack into rows. ended is the value of the column ended. It is nil unless the rows must be in the index of
-// ended calls.
+// unpack turns the calls of a pack into rows. ended is the value of the column ended. A value that is not nil puts the rows into the index
+// of ended calls.
 func (w *writer) unpack(position int64, ended any) error {
 	var p pack
 	err := query(w.conn, selectPacks+"position = ?", func(st *sqlite.Stmt) error {

@@ -23,7 +23,7 @@ const (
 	deleteThreadPolicies = "DELETE FROM policies WHERE scope = 'THREAD' AND changed < ? AND " + noCalls + "'thread'" + ofPolicy + ")"
 )
 
-// trimPolicies removes policies that expired before a time, and policies of runs and threads without calls.
+// trimPolicies removes policies that expired before a time, and policies that were set before it for runs and threads without calls.
 func (w *writer) trimPolicies(before call.Stamp) error {
 	for _, text := range []string{deleteEndedPolicies, deleteRunPolicies, deleteThreadPolicies} {
 		if err := exec(w.conn, text, int64(before)); err != nil {

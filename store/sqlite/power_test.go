@@ -206,8 +206,8 @@ func record(t *testing.T) (states []string, base faultfs.Files, log []faultfs.Op
 const birth = 10
 
 // TestPowerLoss (P1, T85, T109) simulates a power failure after every recorded write. The operations that are not synced are kept, dropped,
-// torn or reordered. The journal must then have the state after the last acknowledged step, or after a later step. The landing check tests
-// a sample. The nightly run tests all outages, and also outages during the recovery from an outage.
+// torn or reordered. The journal must then have the state after the last acknowledged step, or after a later step. A normal run tests a
+// sample of the outages, some of them during the recovery from another outage. The nightly run tests all.
 func TestPowerLoss(t *testing.T) {
 	states, base, log := record(t)
 	seed := powerSeed(t)

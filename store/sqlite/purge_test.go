@@ -155,7 +155,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestPurgeAgain checks a purge that could not rewrite the files. The next purge does it.
+// TestPurgeAgain checks a purge that could not rewrite the files. The next purge must do it.
 func TestPurgeAgain(t *testing.T) {
 	var p points
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 var update = flag.String("update-released", "", "write the files of this `version` from the journal as it is now")
 
 // TestReleased (P10) opens a journal of each released version, migrates it, and compares its content with the recorded content.
-// testdata/<version> has the journal and the recorded content. The files of a version must not change after its release. Until the first
-// release, its files may be made again.
+// testdata/<version> has the journal and the recorded content. The files of a version must not change after its release. Before its release
+// they may be made again.
 func TestReleased(t *testing.T) {
 	if *update != "" {
 		release(t, filepath.Join("testdata", *update))

@@ -21,7 +21,7 @@ type Rows struct {
 	conn  *sqlite.Conn
 }
 
-// OpenRows opens the journal in dir. The caller closes it.
+// OpenRows locks the journal in dir and migrates it to the latest schema. The caller closes it.
 func OpenRows(dir string) (_ *Rows, err error) {
 	if _, err := os.Stat(filepath.Join(dir, "journal.db")); err != nil {
 		return nil, err

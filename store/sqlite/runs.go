@@ -22,7 +22,7 @@ const (
 	selectCounts   = "SELECT status, count(*) FROM calls INDEXED BY calls_status WHERE status IN " + rows.Unfinished + " AND status <> 'SUCCEEDED' GROUP BY status"
 )
 
-// writeRecords writes the plugin records of a plan. It runs last, so that calls with consecutive positions can share a pack.
+// writeRecords writes the plugin records of a plan. It runs last, so that new calls get consecutive positions and can share a pack.
 func (w *writer) writeRecords(p *group.Plan) error {
 	err := p.Link(func(namespace, kind string) (last []byte, err error) {
 		err = query(w.conn, selectLastLink, func(st *sqlite.Stmt) error { last = columnBytes(st, 0); return nil }, namespace, kind)

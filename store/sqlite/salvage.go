@@ -40,8 +40,8 @@ type SalvagedTable struct {
 // Salvage copies everything that can still be read in the journal in src into a new journal in dst. It reads row by row, so a broken page
 // loses only the rows on it. The journal in src does not change. No daemon may have it open.
 //
-// A row with a wrong checksum is copied unchanged, and reading it fails. The new journal counts as moved: its unfinished calls are held,
-// because it is unknown what the daemon did after the damage.
+// A row with a wrong checksum is copied unchanged, and reading it fails. The new journal counts as moved: its unfinished calls wait for an
+// operator, because it is unknown what the daemon did after the damage.
 func Salvage(ctx context.Context, src, dst string) (_ *Salvaged, err error) {
 	lock, err := dirlock.Take(filepath.Join(src, "lock"))
 	if err != nil {
@@ -160,9 +160,9 @@ func openDamaged(ctx context.Context, path string) (*sqlite.Conn, error) {
 
 const headerSize = 100
 
-// mend copies parts of the first n bytes of a sound journal to a damaged one, where both must be equal. In the header these are the
-// signature, the file format, the vacuum mode, the encoding, and the application id and schema version of toold. After the header these are
-// the schema pages.
+// mend repairs a damaged journal: of its first n bytes, it replaces those that are equal in every journal with the bytes of a sound
+// journal. In the header these are the signature, the file format, the vacuum mode, the encoding, and the application id and schema version
+// of toold. After the header these are the schema pages.
 func mend(path string, sound []byte, n int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Salvage saves pending actions. A damaged action is copied and reported as damaged.
+// TestSalvageKeepsActions checks that Salvage saves pending and dead actions. A damaged action must be copied, and must be read as broken.
 func TestSalvageKeepsActions(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir})

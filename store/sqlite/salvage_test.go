@@ -20,7 +20,7 @@ import (
 	"github.com/toold-dev/toold/store/sqlite/faultfs"
 )
 
-// A soundJournal is a journal with 300 calls and some output, and its expected content. It was closed cleanly.
+// A soundJournal is the file of a journal that was closed cleanly, and the 300 calls that the journal contains.
 type soundJournal struct {
 	file []byte
 	want map[string]*call.Call
@@ -56,7 +56,7 @@ func newSoundJournal(t *testing.T) soundJournal {
 	return soundJournal{b, want}
 }
 
-// damagedCopy writes the journal to a new directory and applies the damage.
+// damagedCopy writes the journal to a new directory, applies the damage and adds some output of a call.
 func (j soundJournal) damagedCopy(t *testing.T, damage func(b []byte)) (dir string, want map[string]*call.Call) {
 	t.Helper()
 	dir = t.TempDir()

@@ -30,7 +30,7 @@ import (
 type Config struct {
 	Dir string           // Required. Open creates it when it does not exist.
 	Now func() time.Time // nil means time.Now
-	// Moved confirms that the database was moved or restored on purpose, so that its unfinished calls are not held.
+	// Moved confirms that the database was moved or restored on purpose, so that its unfinished calls need not wait for an operator.
 	Moved bool
 	// MaxBytes limits the size of the database file. Beyond it the disk counts as full. Zero means no limit.
 	MaxBytes int64
@@ -38,8 +38,8 @@ type Config struct {
 	CheckBytes int64
 	MaxOpen    int // maximum open files of the spool; 0 means 256
 	Output     store.OutputLimits
-	// FailPoint is for tests. It is called at the named points of a write: begin, write, commit, committed, and close. The store treats the
-	// error that it returns as an error of the disk. Some tests kill the process in it.
+	// FailPoint is for tests. It is called at named points: begin, write, commit, committed, rebuild, rebuilt, and close. The store treats
+	// the error that it returns as an error of the disk. Some tests kill the process in it.
 	FailPoint func(point string) error
 }
 
@@ -149,7 +149,7 @@ func (s *Store) openWriter(ctx context.Context) error {
 	s.clock.Resume(m.clock)
 	err = s.beginEpoch(conn, m)
 	if errors.Is(err, store.ErrFull) && os.Remove(s.reservePath()) == nil {
-		err = s.beginEpoch(conn, m) // Try again, because release has freed the reserve.
+		err = s.beginEpoch(conn, m) // Try again, because removing the reserve has freed space.
 	}
 	s.writer.begun.Store(err == nil)
 	if err != nil && !errors.Is(err, store.ErrFull) {
@@ -227,7 +227,7 @@ func (s *Store) release() (err error) {
 		for range readerCount {
 			err = errors.Join(err, (<-s.readers).Close())
 		}
-	} else { // The writer does not exist, because Open failed before.
+	} else { // Open has failed, so nobody uses a reader. Close those that are open.
 		for len(s.readers) > 0 {
 			err = errors.Join(err, (<-s.readers).Close())
 		}

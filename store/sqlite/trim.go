@@ -55,10 +55,10 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 		}
 		s.trimmed = seen
 		gone = append(gone, some...)
-		more = len(atOnce) == missing && len(gone) < limit // The page may have fewer calls, because calls whose thread or batch is still open are not removed.
+		more = len(atOnce) == missing && len(gone) < limit // Continue with the next calls: some of these were not removed, because their thread or batch is still open.
 	}
 	if len(gone) == limit {
-		return gone, nil // Do not scan whole tables yet; the last page does that.
+		return gone, nil // More old calls may be left. Only the last Trim scans whole tables.
 	}
 	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
@@ -71,8 +71,8 @@ const (
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
 	// Calls that were created in their final state ended in the order of their positions, so the scan stops at the first one that is too
-	// young. It skips all other calls. It cannot stop at them: their column updated is later than their position, and created is a time of
-	// the machine's clock.
+	// young. It skips all other calls and does not stop at them: their column updated may be much later than their creation, and created is
+	// a time of the machine's clock.
 	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"
@@ -103,7 +103,7 @@ func (s *Store) oldAtOnce(ctx context.Context, before call.Stamp, limit int) (ol
 	return old, seen, err
 }
 
-// trimCalls removes old calls that ended after they were created.
+// trimCalls removes old calls that have a value in the column ended. A call that was created in its final state has none at first.
 func (w *writer) trimCalls(before call.Stamp, limit int) (gone []call.Key, err error) {
 	var old []endedRow
 	var scanner callScanner
@@ -117,8 +117,8 @@ func (w *writer) trimCalls(before call.Stamp, limit int) (gone []call.Key, err e
 	return w.replaceWithTombstones(old)
 }
 
-// trimAtOnce removes calls that were created in their final state. If the thread of such a call waits, the call stays and gets a value in
-// the column ended, so that trimCalls finds it later.
+// trimAtOnce removes calls that were created in their final state. If the thread or batch of such a call is still open, the call stays and
+// gets a value in the column ended, so that trimCalls finds it later.
 func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
 	var old []endedRow
 	var scanner callScanner
@@ -199,8 +199,8 @@ func (w *writer) trimRest(tombstonesBefore call.Stamp) error {
 	return err
 }
 
-// Positions grow with time, so the old records come first. The newest chained record of each namespace is kept, because the next record
-// will be linked to it.
+// Positions grow with time, so the old records come first. Of the old chained records of a namespace and kind, the newest is kept, because
+// the next record is linked to it.
 const deleteOldRecords = `WITH old (most) AS (
 		SELECT coalesce((SELECT position FROM records WHERE created >= ?1 ORDER BY position LIMIT 1), 9223372036854775807))
 	DELETE FROM records WHERE position < (SELECT most FROM old) AND (NOT chained OR EXISTS (
@@ -220,7 +220,7 @@ const (
 const deleteRuns = "DELETE FROM runs WHERE (namespace, id) > (?1, ?2) AND (namespace, id) <= (?4, ?5) AND ?3 = ?6 AND (state <> 'BLOCKED' OR changed < ?7) AND " +
 	noCalls + "'run'" + memberBits + memberIs + " AND m.namespace = runs.namespace AND m.name = runs.id)"
 
-// scopes holds the SQL texts for [group.Writer.TrimScopes]. SQLite sorts a blob after all texts.
+// scopes holds the SQL texts for [group.Writer.TrimScopes]. SQLite sorts a blob after all texts, so the key []byte{} is after all keys.
 var scopes = group.Scopes{
 	Whole: [6]any{"", "", "", []byte{}, "", ""},
 	Runs:  deleteRuns, Documents: deleteOldDocuments, RunDocuments: deleteRunDocuments, ThreadDocuments: deleteThreadDocuments,

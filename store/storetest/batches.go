@@ -106,7 +106,7 @@ func testBatchWhole(t *testing.T, f *fixture) {
 			t.Errorf("call %s is there: %v", id, err)
 		}
 	}
-	f.createBatch("b1", "c1", "c2") // Both ids can still be used, because the refused batch stored nothing.
+	f.createBatch("b1", "c1", "c2") // These ids can still be used, because the refused batch stored nothing.
 	again := newBatch("b1", "c3")
 	if err := f.CreateBatch(t.Context(), again, creations(again)); !errors.Is(err, store.ErrExists) {
 		t.Errorf("the same batch again = %v, want ErrExists", err)

@@ -70,7 +70,7 @@ func testChain(t *testing.T, f *fixture) {
 	}
 }
 
-// checkBackwards reads records in pages, the newest first, and compares them with all records in the other order.
+// checkBackwards reads records in pages, the newest first. It compares them with want, which has the opposite order.
 func checkBackwards(t *testing.T, f *fixture, namespace string, want []store.StoredRecord) {
 	t.Helper()
 	var got []store.StoredRecord

@@ -30,7 +30,7 @@ func testCreate(t *testing.T, f *fixture) {
 	f.create("c1", func(c *call.Call) { c.Namespace = "other" })
 }
 
-// testVerbatim checks that the store returns bytes unchanged. Digests cover them, and a decision is valid only for its digest.
+// testVerbatim checks that the store returns bytes unchanged. Digests cover these bytes, and a decision is valid only for its digest.
 func testVerbatim(t *testing.T, f *fixture) {
 	odd := "{ \"html\" : \"<b>&\",\n \"n\": 1e0, \"bad\": \"\xff\" }"
 	c := newCall("c1", func(c *call.Call) { c.Requested, c.Effective = odd, odd })

@@ -82,8 +82,8 @@ func testDocumentCommands(t *testing.T, f *fixture) {
 	f.wantValues(`list={"now":"an object"}@4`, "n=1@6", `o={"new":true}@4`)
 }
 
-// testDocumentClaims checks the calls of a group. The first call that commits owns the documents that it claimed. Add and append are open
-// to all calls.
+// testDocumentClaims checks the calls of a parallel group. The first call that sets, merges or deletes a document claims it. Other calls of
+// the group may then only add or append.
 func testDocumentClaims(t *testing.T, f *fixture) {
 	for _, id := range []string{"c1", "c2", "c3"} {
 		f.create(id)

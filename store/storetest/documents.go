@@ -83,8 +83,8 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues("b=2@2")
 }
 
-// testDocumentConflict checks that a document conflict never fails a call: the command is reported as lost, and the rest of the change
-// commits.
+// testDocumentConflict checks that a document conflict never fails a call: the command is reported as a conflict, and the rest of the
+// change commits.
 func testDocumentConflict(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	change := step(c, call.Running)
@@ -194,7 +194,7 @@ func testTrimDocuments(t *testing.T, f *fixture) {
 	}
 }
 
-// testTrimRuns checks, for any number of runs, that trim removes the state and documents of an ended run without calls. It must keep
+// testTrimRuns checks a trim of many runs. It must remove the state and documents of an ended run without calls. It must keep the state of
 // blocked runs, and runs with calls.
 func testTrimRuns(t *testing.T, f *fixture) {
 	for i := range 600 {

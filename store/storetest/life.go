@@ -78,7 +78,7 @@ func testTrim(t *testing.T, f *fixture) {
 	f.create("a") // The id can be used again only now.
 }
 
-// testTrimThreads checks that a finished call and its output stay while its thread has an open suspension.
+// testTrimThreads checks that a finished call stays while its thread has an open suspension.
 func testTrimThreads(t *testing.T, f *fixture) {
 	inThread := func(id string) func(*call.Call) { return func(c *call.Call) { c.Run.Thread = id } }
 	for _, thread := range []string{"waits", "quiet", ""} {
@@ -99,7 +99,7 @@ func testTrimThreads(t *testing.T, f *fixture) {
 	}
 }
 
-// testTrimPacked checks calls that were created in their final state. They are trimmed like all others, each when it was stored long
+// testTrimPacked checks calls that were created in their final state. Such a call is trimmed like all others, when it was stored long
 // enough ago. Calls stay when they are too young, unfinished, or in a thread with an open suspension. The test uses small pages and
 // restarts.
 func testTrimPacked(t *testing.T, f *fixture) {
@@ -112,14 +112,14 @@ func testTrimPacked(t *testing.T, f *fixture) {
 		})
 	}
 	waiting := f.suspended("waiting", start.Add(1000*time.Hour), func(c *call.Call) { c.Run.Thread = "waits" })
-	f.create("new", func(c *call.Call) { c.Created = start.Add(10_000 * time.Hour).Time() }) // a time of another clock
+	f.create("new", func(c *call.Call) { c.Created = start.Add(10_000 * time.Hour).Time() }) // A creation time of the machine's clock, which may be ahead, must not count.
 	for i := range 5 {
 		packed(fmt.Sprint("s", i), "quiet", 0)
 		packed(fmt.Sprint("f", i), "", f.clock.Now())
 		packed(fmt.Sprint("w", i), "waits", f.clock.Now())
 		f.clock.move(time.Minute)
 	}
-	packed("late", "", start.Add(100*time.Hour)) // The end in a record is a time of another clock, and does not count.
+	packed("late", "", start.Add(100*time.Hour)) // The end in a record is a time of the machine's clock, and does not count.
 	packed("early", "", start.Add(-100*time.Hour))
 	trim := func(before call.Stamp, limit int) (gone []string) {
 		t.Helper()

@@ -13,7 +13,7 @@ import (
 )
 
 // testMoves takes calls through many steps, with several steps of one call in one group. Then it compares the results of all kinds of
-// queries with a selection from a list. The test finds an index that did not follow the changes.
+// queries with a selection from a list. A difference shows an index that did not follow the changes.
 func testMoves(t *testing.T, f *fixture) {
 	random := newRandom(t)
 	m := &moves{fixture: f, random: random}
@@ -127,7 +127,7 @@ func (m *moves) group(n int) {
 	}
 }
 
-// follow reads a random feed and compares it.
+// follow reads a random feed and compares it with the entries in m.told.
 func (m *moves) follow() {
 	m.t.Helper()
 	f := store.Feed{Namespace: m.one("ns", "ns", "other")}
@@ -145,7 +145,7 @@ func (m *moves) follow() {
 	}
 }
 
-// look runs a random query and compares the result.
+// look runs a random query and compares the result with a selection from m.calls.
 func (m *moves) look() {
 	m.t.Helper()
 	q := call.Query{OldestFirst: m.random.IntN(2) == 0, Limit: 1 + m.random.IntN(12)}
@@ -187,7 +187,7 @@ func (m *moves) look() {
 	}
 }
 
-// count compares the counts, and the calls that Unfinished visits.
+// count compares the counts of the store, and the calls that Unfinished visits, with m.calls.
 func (m *moves) count() {
 	m.t.Helper()
 	want, visited := map[call.Status]int{}, []string{}

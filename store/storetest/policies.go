@@ -70,8 +70,8 @@ func testPolicies(t *testing.T, f *fixture) {
 	}
 }
 
-// testPoliciesEnd checks that the policies of a run are removed when it ends. Expired policies are removed some time later, and also
-// policies of unknown runs and threads.
+// testPoliciesEnd checks that the policies of a run are removed when the run ends. Trim must remove old policies that have expired, and old
+// policies of runs and threads without calls.
 func testPoliciesEnd(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID, c.Run.Thread = "r", "t" })
 	in := func(key string, scope tool.Scope, id string, expires call.Stamp) {

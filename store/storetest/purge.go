@@ -21,7 +21,7 @@ func (f *fixture) purge(id string) {
 	}
 }
 
-// wantPurged checks a purged call through every kind of read.
+// wantPurged checks what Call and Events return for a purged call.
 func (f *fixture) wantPurged(was *call.Call) {
 	f.t.Helper()
 	want := was.Purged(call.Purge{By: tool.Principal{Subject: "oscar"}, Time: start.Add(time.Minute).Time()})

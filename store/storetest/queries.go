@@ -264,7 +264,7 @@ func testExpiring(t *testing.T, f *fixture) {
 		if q.After, q.AfterExpiry = page.Next, page.NextExpiry; q.After == 0 {
 			break
 		}
-		if len(got) == 2 { // The position of the page survives the end of its last call.
+		if len(got) == 2 { // The next page must begin at the right place, even when the last call of this page is no longer suspended.
 			f.step(f.get(got[1]), call.Cancelled)
 		}
 	}
@@ -321,8 +321,8 @@ func testRuns(t *testing.T, f *fixture) {
 	}
 }
 
-// testEndRun checks that a blocked run stays when its calls are trimmed, and can be ended without a call. A run without calls is trimmed at
-// the same time as tombstones.
+// testEndRun checks that a blocked run stays when its calls are trimmed, and can be ended without a call. A blocked run without calls is
+// trimmed at the same time as tombstones.
 func testEndRun(t *testing.T, f *fixture) {
 	c := f.create("a", func(c *call.Call) { c.Run.ID = "r" })
 	f.step(c, call.Running)

@@ -57,7 +57,8 @@ func testRecordFilters(t *testing.T, f *fixture) {
 	}
 }
 
-// testRecordScan checks that a page of a query that needs records has a limit, and that the next pages continue the search.
+// testRecordScan checks a query that needs the records of calls. One page looks at a limited number of calls, and the next pages continue
+// the search.
 func testRecordScan(t *testing.T, f *fixture) {
 	labels := func(c *call.Call) { c.Run.Labels = map[string]string{"env": "prod"} }
 	f.create("first", labels)

@@ -46,7 +46,7 @@ type promise struct {
 	test func(*testing.T, *fixture)
 }
 
-// listPromises are about lists and counts.
+// listPromises returns the tests of lists and counts.
 func listPromises() []promise {
 	return []promise{
 		{"Queries", testQueries},

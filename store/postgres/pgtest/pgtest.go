@@ -1,8 +1,8 @@
 // Package pgtest starts a real PostgreSQL server for tests, from the binaries of Debian's package postgresql.
 //
 // Each server has its own directory and listens only on a unix socket in it. It syncs to the disk like any server. It ends with the test
-// process, even when that process is killed. TOOLD_TEST_PGDIR sets the parent of its directory. The landing check uses a file system in
-// memory, because none of its tests simulates a power loss.
+// process, even when that process is killed. TOOLD_TEST_PGDIR sets the parent of its directory. The parent may be on a file system in
+// memory, because no test with this server simulates a power loss.
 package pgtest
 
 import (

@@ -44,8 +44,8 @@ func NewPower(base Files) *Power {
 	return &Power{durable: maps.Clone(base), pending: map[string][]Op{}}
 }
 
-// Do applies the next operation. A sync makes all earlier operations on the same file durable. The first sync of a new file also makes the
-// entry in the directory durable, because SQLite's file system then syncs the directory too.
+// Do applies the next operation. A sync makes all earlier operations on the same file durable. The first sync of a new file also makes
+// earlier creations and deletions of files durable, because SQLite's file system then syncs the directory too.
 func (p *Power) Do(op Op) {
 	switch op.Kind {
 	case Mark:

@@ -11,7 +11,8 @@ import (
 // A Kind is the type of an operation.
 type Kind uint8
 
-// The operations on files. A Mark is an entry that a test adds to the log. A Read is never in the log; it can only fail.
+// The operations on files. A Mark is an entry that a test adds to the log. Read, Open and Share are never in the log; these operations can
+// only fail.
 const (
 	Create Kind = iota
 	Write
@@ -93,7 +94,7 @@ func (d *Disk) Close() { layer.remove(d) }
 // Mark adds a value of the test to the log.
 func (d *Disk) Mark(v any) { d.note(Op{Kind: Mark, Mark: v}) }
 
-// Log returns the operations so far, and the files as they were before them.
+// Log returns the operations so far, and the files as they were before these operations.
 func (d *Disk) Log() (base Files, log []Op) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -129,7 +129,7 @@ func exists(zName uintptr) bool {
 // at returns a pointer to the C value at an address.
 func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
-// pointer converts a declared function to a C function pointer, as modernc.org/sqlite does. The method function converts back.
+// pointer converts a Go function to a C function pointer, as modernc.org/sqlite does. The function named function converts it back.
 func pointer[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
 func function[F any](p uintptr) F { return *(*F)(unsafe.Pointer(&p)) }
