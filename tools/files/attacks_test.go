@@ -209,7 +209,7 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 			t.Errorf("%s %v took %v, far beyond its cap of a second", tt.id, tt.args, took)
 		}
 	}
-	// Matching a single name against such a pattern would take very long, so the pattern is rejected before any file is read.
+	// Matching a single name against one of these patterns would take very long, so the pattern is rejected before any file is read.
 	for _, bomb := range []string{strings.Repeat("{a,b}", 20), strings.Repeat("{a,a,", 150) + strings.Repeat("}", 150)} {
 		if r := b.run("glob", object{"pattern": bomb}); !r.IsError() || r.Error.Code != tool.InvalidArguments {
 			t.Errorf("brace bomb: %+v", r)

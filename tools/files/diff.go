@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Limits of the work for one diff. Beyond them the diff is still correct, but longer: it removes and adds all lines between the first and
-// the last change.
+// Limits of the work for one diff. Beyond diffLines or diffEdits the diff is coarse: it removes and adds all lines between the first and
+// the last change. It shows at most diffLines of each.
 const (
 	diffContext = 3
 	diffLines   = 50_000 // lines between the first and the last change
@@ -16,7 +16,7 @@ const (
 
 // diff describes the change of a file.
 type diff struct {
-	text           string // unified diff; empty when nothing changes or one side is not text
+	text           string // unified diff; empty when nothing changes or the old content is binary
 	line           int    // number of the first new line in the new content; when lines are only removed, the line at their position
 	added, removed int
 	notes          []string

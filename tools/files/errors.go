@@ -82,7 +82,7 @@ func explain(name string, err error) error {
 	}
 }
 
-// cause returns the innermost wrapped error, because its text contains no path.
+// cause returns the error number of the system, or a general error. Unlike err, they contain no path.
 func cause(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno

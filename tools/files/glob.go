@@ -74,7 +74,7 @@ func (t *glob) start(args tool.Arguments) (dir, pattern string, err error) {
 		return "", "", invalid("pattern", "", "has .. after a wildcard, which never matches")
 	}
 	if !path.IsAbs(dir) {
-		dir = base + "/" + dir // locate has cleaned the path, so it contains no "..".
+		dir = base + "/" + dir // locate has cleaned base, so base contains no "..".
 	}
 	dir, err = t.locate("pattern", dir)
 	return dir, pattern, err

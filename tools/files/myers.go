@@ -12,7 +12,7 @@ func shortest(a, b []string) ([]op, bool) {
 	x, y := intern(a, b)
 	most := min(len(x)+len(y), diffEdits)
 	reach := make([]int32, 2*most+3) // furthest position in a that was reached, for each diagonal
-	var trace [][]int32              // copy of reach after each round
+	var trace [][]int32              // copy of the used part of reach, from before each round
 	for d := range most + 1 {
 		trace = append(trace, append([]int32(nil), reach[most+1-d:most+2+d]...))
 		for k := -d; k <= d; k += 2 {

@@ -54,7 +54,8 @@ func countAlternatives(pattern string) int {
 	return total
 }
 
-// literalPrefix splits a pattern into its leading folders without wildcards and the rest, so that a walk visits only these folders.
+// literalPrefix splits a pattern into its leading folders without wildcards and the rest, so that a walk can start in the last of these
+// folders.
 func literalPrefix(pattern string) (dir, rest string) {
 	dir, rest = ".", pattern
 	for {

@@ -86,7 +86,7 @@ func step(at *os.Root, part string) (*os.Root, error) {
 }
 
 // unchanged checks that the file still has the hash was, and returns its info. When was is empty, the file must not exist, and the info is
-// nil. When the check fails, unchanged returns ErrChanged.
+// nil. When the check fails, unchanged returns ErrChanged; for a read-only file it returns ErrReadOnly.
 func (l *Local) unchanged(ctx context.Context, name, was string) (fs.FileInfo, error) {
 	if was == "" {
 		_, err := l.Root.Lstat(name)

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tools/files"
 )
 
-// TestResourceIsTheResolvedPath checks the resource that a change of a file names, for every way to write its path. Two ways to write the
-// same file must overlap, also when the file does not exist yet.
+// TestResourceIsTheResolvedPath checks the resource that a change of a file names, for every way to write its path. Two spellings of the
+// same path must name overlapping resources, also when the file does not exist yet.
 func TestResourceIsTheResolvedPath(t *testing.T) {
 	b := newBench(t, files.Config{Root: "/ws"})
 	b.put("a/f", "x")
@@ -99,8 +99,8 @@ func TestChangesOfDifferentFilesRunTogether(t *testing.T) {
 	}
 }
 
-// TestChangesOfOneFileRunOneAfterAnother checks that two changes of one file, also from different threads and by different paths, both take
-// effect or report that the file has changed.
+// TestChangesOfOneFileRunOneAfterAnother checks that no change is lost when many calls change one file at the same time, also by different
+// paths.
 func TestChangesOfOneFileRunOneAfterAnother(t *testing.T) {
 	b := newBench(t, files.Config{})
 	b.put("f", "start")

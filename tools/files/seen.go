@@ -30,7 +30,7 @@ func seenKey(actual string) tool.Key[seen] {
 }
 
 // remember adds to r the command that records that the thread knows the file. It does nothing when the call has no thread. When the
-// document is already up to date, it does nothing either, because a read-only call would then need a durable write.
+// document is already up to date, it does nothing either, because otherwise each read-only call would need a durable write.
 func remember(call *tool.Call, r *tool.Result, actual, sum string) *tool.Result {
 	if call.Run.Thread == "" || sum == "" {
 		return r

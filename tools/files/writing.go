@@ -44,7 +44,7 @@ func (w *writing) lock(ctx context.Context, actual string) (unlock func(), err e
 	}, nil
 }
 
-// resourceOf names a file as a resource. When the path cannot be an id, it names the nearest folder above whose path can.
+// resourceOf names a file as a resource. When the path cannot be an id, it names the nearest folder above whose path can be an id.
 func resourceOf(actual string) []tool.Resource {
 	for {
 		if actual == "." {

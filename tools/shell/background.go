@@ -60,7 +60,7 @@ func (s *shell) runJob(ctx context.Context, call *tool.Call, args *arguments) (*
 	}
 }
 
-// ended returns the result of a call whose command has ended before it moved to the background.
+// ended returns the result of a call whose command ended during the call, so it is not in the background.
 func (s *shell) ended(ctx context.Context, out *output, exit *sandbox.Exit, err error, limit time.Duration) (*tool.Result, error) {
 	switch {
 	case exit == nil && ctx.Err() != nil:

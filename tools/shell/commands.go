@@ -55,8 +55,8 @@ func (a *analysis) xargs(args []word) effect {
 	return a.handed(rest, replaced)
 }
 
-// handed returns the effect of a command that find or xargs runs with file names. The file names replace mark in its words. When mark is
-// empty, they follow its words.
+// handed returns the effect of a command that find or xargs runs with file names. In its words, the file names replace mark. When no word
+// contains mark, the file names follow the words.
 func (a *analysis) handed(words []word, mark string) effect {
 	words = slices.Clone(words)
 	found := false

@@ -196,7 +196,7 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
-// result returns the result of a tool for a shell whose state is d.
+// result returns the result of a tool call about a shell. d contains the output to show.
 func (n *job) result(d ShellData) *tool.Result {
 	var state string
 	d.Status, state, d.ExitCode = n.state()

@@ -64,7 +64,7 @@ func checkGit(args []word) string {
 		case w.literal && w.value == "--":
 			return ""
 		case w.open || gitRefuses(reader.refused, w.value) || gitSignature.MatchString(w.value):
-			return doesMore // git runs gpg to check a signature.
+			return doesMore // For example, git runs gpg to check a signature.
 		}
 	}
 	return ""

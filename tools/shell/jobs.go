@@ -23,7 +23,8 @@ type Background struct {
 	// Each is the maximum number of commands that run for one thread; zero means 8. All is the maximum number of commands that are kept in
 	// total, including those that have ended; zero means 64.
 	Each, All int
-	// Log is the number of bytes of the newest output that are kept for each command. Zero means 128 KiB.
+	// Log is the minimum number of bytes of the newest output that are kept for each command; at most twice as many are kept. Zero means
+	// 128 KiB.
 	Log int
 	// Clean returns a Cleaner for one stream of output. It is needed because the filters of a call do not see the output of a background
 	// command. Nil means that secrets stay in the output.
@@ -98,7 +99,7 @@ type job struct {
 
 // start runs a command for a call. It passes the output to attached until detach is called.
 func (j *Jobs) start(call *tool.Call, command string, spec sandbox.Spec, limit time.Duration, attached func(string, []byte) error) (*job, error) {
-	ctx, cancel := context.WithCancelCause(context.Background()) // This context is independent of the call. It ends with Close, or when the job's lifetime is over.
+	ctx, cancel := context.WithCancelCause(context.Background()) // This context is independent of the call. It ends when the job is cancelled, for example by Close.
 	n := &job{
 		id: "sh-" + strings.ToLower(rand.Text()[:10]), owner: ownerOf(call), run: call.Run.ID, call: call.ID, command: command, began: time.Now(),
 		cancel: cancel, control: spec.Control, started: make(chan struct{}), ended: make(chan struct{}),
@@ -190,7 +191,7 @@ func (j *Jobs) EndRun(namespace, run string) {
 	}
 }
 
-// PurgeCalls ends the shells that these calls started and deletes their output.
+// PurgeCalls starts to end the shells that these calls started, and deletes their stored output. It does not wait for their end.
 func (j *Jobs) PurgeCalls(namespace string, ids []string) {
 	for _, n := range j.where(func(n *job) bool { return n.owner.namespace == namespace && slices.Contains(ids, n.call) }) {
 		n.cancel(errKilled)
@@ -228,7 +229,7 @@ func (n *job) over() bool {
 	}
 }
 
-// output cleans a chunk and stores it. Until detach is called, it also passes the chunk to the call that started the job.
+// output cleans a chunk and stores it. Until detach is called, it also passes the original chunk to the call that started the job.
 func (n *job) output(clean func() Cleaner, stream string, chunk []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -69,7 +69,8 @@ func (k *keys) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// put adds a text to the buffer. When the buffer has no space for the whole text, it adds nothing and returns false.
+// put adds a text to the buffer. When the buffer has no space for the whole text, or the input was closed, it adds nothing and returns
+// false.
 func (k *keys) put(text string, end bool) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,8 +32,8 @@ const (
 	pty    = "pty" // the only stream of a command with a terminal
 )
 
-// An output collects both streams for the result. Each stream is written by one goroutine. The result may only be built after both have
-// finished.
+// An output collects both streams for the result. Each stream is written by one goroutine. The result may only be built when no goroutine
+// writes any more.
 //
 // The engine stores each whole stream as an artifact with the name of the stream.
 type output struct {
@@ -154,7 +154,7 @@ func both(out, err string) string {
 	}
 }
 
-// A keeper keeps the beginning and the end of a stream, at least most/2 bytes of each.
+// A keeper keeps the first most bytes of a stream, and at least the last most bytes.
 type keeper struct {
 	call, name string
 	most       int

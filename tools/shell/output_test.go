@@ -51,7 +51,7 @@ func TestResultKeepsHeadAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := script{}
 		text := map[string]string{}
-		// plain text, characters of several bytes, bytes that take six bytes in JSON, and invalid UTF-8
+		// The alphabets are: plain text, characters of several bytes, bytes that take six bytes in JSON, and invalid UTF-8.
 		alphabets := []string{"abc\n", "ä€😀", "\x00\x1b\"\\", "\xff\xc3"}
 		for range rapid.IntRange(0, 12).Draw(t, "chunks") {
 			stream := rapid.SampledFrom([]string{"stdout", "stderr"}).Draw(t, "stream")

@@ -12,8 +12,8 @@ import (
 // Limits for the analysis of one command. They count work, not time, so that the same text always gets the same answer. The largest
 // accepted command takes about 20 ms.
 //
-// nesting counts characters that can open a nested construct, even where they do not. The stack of the parser grows with the nesting, and a
-// stack overflow would end the daemon.
+// maxNesting limits the result of nesting, which counts characters that can open a nested construct, even where they do not. The stack of
+// the parser grows with the nesting, and a stack overflow would end the daemon.
 const (
 	maxText    = 128 << 10 // bytes, including all texts inside the command that a shell runs
 	maxNodes   = 50_000    // syntax nodes, plus words that are analysed again

@@ -13,7 +13,7 @@ import (
 type reader struct {
 	short string // letters of short options with which the command writes, runs something or reads a script
 	long  string
-	plain bool // The command counts as a reader only if no argument comes from a variable.
+	plain bool // The command counts as a reader only if no argument can become an option at run time.
 	// check finds what the other fields cannot express. It returns the reason why the command may do more than read, or "".
 	check func(args []word) string
 	// texts is the number of leading operands that are texts and not files: 0, 1 or allTexts.

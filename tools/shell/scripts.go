@@ -115,8 +115,8 @@ func (s *sedScript) delimited(d byte) bool {
 	return false
 }
 
-// classIsClear reports whether all versions of sed read the bracket expression at the start of text alike: it contains neither the
-// delimiter nor a bracket.
+// classIsClear reports whether all versions of sed read the bracket expression at the start of text alike: it contains no delimiter, no
+// bracket and no backslash.
 func classIsClear(text string, d byte) bool {
 	end := strings.IndexByte(text[1:], ']')
 	return end > 0 && strings.IndexByte(text[1:end+1], d) < 0 && !strings.ContainsAny(text[1:end+1], `[\`) && text[1] != '^' ||
@@ -163,7 +163,7 @@ func (s *sedScript) replacement() bool {
 }
 
 // checkAwk rejects awk programs that could write, run commands or connect to other machines. To be safe, it rejects every program that
-// contains a pipe, a greater-than sign, an at sign or one of a few words.
+// contains a pipe, a greater-than sign, an at sign, a backquote or one of a few words.
 func checkAwk(args []word) string {
 	for i := 0; i < len(args); i++ {
 		w := args[i]
@@ -205,7 +205,7 @@ func awkRuns(args []word) bool {
 	return false
 }
 
-// checkAwkOperands rejects operands that awk could read as an option or an assignment.
+// checkAwkOperands rejects operands that awk could read as an option, because they begin with a dash or may begin with any character.
 func checkAwkOperands(args []word) string {
 	for _, w := range args {
 		if w.open || strings.HasPrefix(w.value, "-") && w.value != "-" {

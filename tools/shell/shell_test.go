@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type object = map[string]any
 
-// bash returns the tool. It runs commands in a real sandbox, in an empty directory.
+// bash returns the tool bash. When cfg has no Exec, it uses a real sandbox; when cfg has no Dir, it uses an empty directory.
 func bash(t *testing.T, cfg shell.Config) tool.Tool {
 	t.Helper()
 	if cfg.Exec == nil {

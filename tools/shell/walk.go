@@ -182,8 +182,8 @@ func (a *analysis) assign(s *syntax.Assign, source string) {
 	a.variable(s.Name.Value, value, slice(source, s.Pos(), s.End()))
 }
 
-// variable adds a part for a variable that programs may interpret. It adds none when the name has only lower-case letters, digits and
-// underscores, because only the command itself uses such variables.
+// variable adds a part for a variable that programs may interpret. It adds none for IFS, and none when the name has only lower-case
+// letters, digits and underscores, because only the command itself uses such variables.
 func (a *analysis) variable(name string, value word, text string) {
 	own := func(r rune) bool { return r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' }
 	if name == "IFS" || !strings.ContainsFunc(name, func(r rune) bool { return !own(r) }) {
@@ -311,8 +311,8 @@ func (a *analysis) write(target word) effect {
 // maxBases is the maximum number of absolute paths to which a text may change the directory.
 const maxBases = 16
 
-// findDirectories records the directories to which a text changes. Relative paths after a change start from one of these, or from the first
-// directory when the change does not happen.
+// findDirectories records the absolute paths to which a text changes the directory. Relative paths after a change start from one of these,
+// or from the first directory when the change does not happen.
 func (a *analysis) findDirectories(file *syntax.File, source string) {
 	for n := range syntax.Preorder(file) {
 		c, ok := n.(*syntax.CallExpr)
