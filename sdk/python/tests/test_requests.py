@@ -40,7 +40,7 @@ class Daemon(grpc.GenericRpcHandler):
 
     def __init__(self, version="1.0.0"):
         self.version, self.refusals, self.asked, self.decisions = version, [], [], []
-        self.serves = {}  # further methods
+        self.serves = {}  # handlers of further methods, by method name
 
     def service(self, details):
         self.asked.append(details.method.rpartition("/")[2])
@@ -69,7 +69,7 @@ class Daemon(grpc.GenericRpcHandler):
 
 
 class Breaking:
-    """Serves a method: respond makes the n-th response. The attempts in `fails` end with UNAVAILABLE; a stream has sent its response before."""
+    """Serves a method: respond makes the n-th response. The attempts in `fails` end with UNAVAILABLE. A stream sends its response before it ends."""
 
     def __init__(self, respond, fails=(), stream=False):
         self.respond, self.fails, self.stream, self.attempts = respond, fails, stream, 0

@@ -52,7 +52,7 @@ tell(step="inbox", found=found.call_id == waits.open[0])
 list(client.resume(found, "red"))
 tell(step="late", texts=texts(asks.get(wait=60).messages))
 
-# The test kills the daemon during this turn, and answers the question in the next one.
+# The test kills the daemon during this turn, and answers the question during the next turn.
 seen = []
 
 

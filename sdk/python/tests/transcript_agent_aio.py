@@ -53,7 +53,7 @@ async def main():
         [_ async for _ in await client.resume(found, "red")]
         tell(step="late", texts=texts((await asks.get(wait=60)).messages))
 
-        # The test kills the daemon during this turn, and answers the question in the next one.
+        # The test kills the daemon during this turn, and answers the question during the next turn.
         seen = []
 
         async def show(event):

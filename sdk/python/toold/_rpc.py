@@ -28,7 +28,7 @@ class Transport(Protocol):
         """Yields the responses. Closing the generator ends the stream."""
 
     async def sleep(self, seconds: float, probe: Callable[..., Any] | None = None) -> None:
-        """`probe` is a cheap request. It is given while the daemon cannot be reached."""
+        """`probe` is a cheap request that makes grpc reconnect at once. Callers pass it only while the daemon cannot be reached."""
 
 
 class Blocking:
@@ -122,7 +122,7 @@ class Retry:
         self.pause, self.since = 0.1, 0.0
 
     def left(self) -> float | None:
-        """Returns the seconds up to the time limit, or None if there is no limit. It raises DEADLINE_EXCEEDED after it."""
+        """Returns the seconds up to the time limit, or None if there is no limit. After the limit, it raises DEADLINE_EXCEEDED."""
         if self.end is None:
             return None
         left = self.end - time.monotonic()

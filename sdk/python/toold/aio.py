@@ -237,7 +237,7 @@ class Client:
                         frame = response.frame
                         control = frame.WhichOneof("control")
                         if control == "heartbeat" or frame.cursor not in ("", cursor):
-                            retry.reset()  # other frames come again in every stream
+                            retry.reset()  # each new stream sends the other frames again
                         cursor = frame.cursor or cursor
                         _resume_after(request, cursor)
                         if control == "closing":

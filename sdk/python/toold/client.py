@@ -58,7 +58,7 @@ class Client:
         """Returns the tools for a model.
 
         - `allow` and `exclude` are globs of tool ids. toold refuses calls of other tools in the turns of this toolset.
-        - `strict` uses the strict mode of OpenAI. toold removes the nulls that it adds.
+        - `strict` uses the strict mode of OpenAI. toold removes the nulls that this mode adds to arguments.
         - `own_tools` names tools that the client runs itself. Add them to the request; their calls are in TurnResult.not_handled.
         - `max_tools` is the largest number of tools, `tool_search` included. If more match, the model finds the others with `tool_search`. 0 means no limit.
         - `query` says what the tools are for, such as the task of the agent. Tools that match it are preferred. It needs max_tools.
@@ -116,7 +116,7 @@ class Client:
     def claim(self, call: calls.Call, seconds: float | None = None, *, release: bool = False, take_over: bool = False,
               timeout: float | None = None) -> suspension.Claim | None:
         """Says that the principal of the client looks at the open question of a call, for `seconds` (5 minutes by default). Claim it again to
-        extend the time. A claim refuses no decision. `release` ends the claim, and returns None."""
+        extend the time. A claim prevents no decision. `release` ends the claim, and returns None."""
         return run_now(self._inner.claim(call, seconds, release=release, take_over=take_over, timeout=timeout))
 
     def resume(self, call: calls.Call, result: Any = None, *, arguments: Any = None, reason: str = "", wait_for_decision: bool = False,
@@ -198,7 +198,7 @@ class Turn:
     def get(self, wait: float = 0, *, placeholders: bool = False, late: Sequence[str] = (), timeout: float | None = None) -> TurnResult:
         """Returns the results of the turn, which was executed before. It waits at most `wait` seconds for calls without a result.
 
-        With `placeholders`, these calls get a marked text; the messages of a later get replace the whole set. With `late`, the ids of such
+        With `placeholders`, these calls get a marked text; the messages of a later get replace all of these messages. With `late`, the ids of such
         calls, the result has one user message with their results, for a history that must not change.
         """
         return run_now(self._inner.get(wait, placeholders=placeholders, late=late, timeout=timeout))

@@ -54,7 +54,7 @@ class TooldError(Exception):
 
 
 def _details(trailers: Any) -> Iterator[tuple[str, bytes]]:
-    """Yields the name and the bytes of each detail. The types are Google's, whose names ours do not have."""
+    """Yields the name and the bytes of each detail. The names are those of Google's types; the classes of this package have other names."""
     for key, value in trailers or ():
         if key == "grpc-status-details-bin":
             for detail in status.Status.FromString(value).details:

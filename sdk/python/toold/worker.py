@@ -104,7 +104,7 @@ class NoInput(Exception):
 
 
 class NotRun(Exception):
-    """A reconcile function raises it when the attempt changed nothing. The call then runs again."""
+    """Raised by a reconcile function when the attempt changed nothing. The call then runs again."""
 
 
 class Call:
@@ -168,7 +168,7 @@ class Call:
             self._report(output=event.Output(stream=stream, data=data[i:i + (512 << 10)]))
 
     def save_checkpoint(self, data: bytes) -> None:
-        """Stores bytes for the next attempt (`checkpoint`). When it returns, they are in the journal."""
+        """Stores bytes for the next attempt (`checkpoint`). When save_checkpoint returns, the bytes are in the journal."""
         if self._job:
             self._job.save(checkpoint=data)
 
@@ -337,7 +337,7 @@ class Worker:
         return function
 
     def complete(self, call_id: str, operation: str, value: Any = None, timeout: float | None = None) -> None:
-        """Ends an operation with the data of its result, or with a Fail. When it returns, the outcome is stored. It waits for a connection and
+        """Ends an operation with the data of its result, or with a Fail. When complete returns, the outcome is stored. It waits for a connection and
         until the daemon knows the operation. Any worker of the pool may call it. Raises NoOperation, or TimeoutError after `timeout` seconds."""
         m = pb.ConnectRequest(complete=pb.WorkerComplete(call_id=call_id, operation_id=operation, result=outcome(value)))
         if m.ByteSize() > MAX_MESSAGE:
@@ -565,7 +565,7 @@ class Worker:
             threading.Thread(target=self._queue, args=[m], daemon=True).start()
 
     def _away(self):
-        """Starts the lease's timer for all running jobs. Another connection must resume them before it expires."""
+        """Starts the lease's timer for all running jobs. Another connection must resume them before the lease expires."""
         with self.lock:
             for job in self.jobs.values():
                 if job.patience is None:
@@ -645,7 +645,7 @@ class Job:
                     if kind != pb.WORK_KIND_POLL:
                         raise
                     self.worker.log(f"{call.tool}: {traceback.format_exc()}")
-                    raise NotRun from None  # the state is unknown: toold polls again
+                    raise NotRun from None  # NotRun says that the state is unknown, so toold polls again
                 if value is not None and kind != pb.WORK_KIND_ABANDON:
                     done.result.CopyFrom(success(value))
         except NotRun:
@@ -672,7 +672,7 @@ class Job:
         self.say(m, last=True)
 
     def say(self, m, last=False):
-        """Queues a message. While the queue is full, it waits until the job is dropped."""
+        """Queues a message. While the queue is full, it waits, unless the job is dropped or the worker ends."""
         while not (self.dropped or self.worker.over.is_set()):
             if self.stop.is_set() and not last:
                 raise self.cause
@@ -699,7 +699,7 @@ class Job:
         self.ask(position, size)
         m = self.typing.get()
         if m is None:
-            self.typing.put(None)  # for the next read
+            self.typing.put(None)  # put None back, so that the next read raises too
             raise self.cause
         if m.error:
             raise NoInput(m.error)

@@ -12,9 +12,9 @@ export interface CallView {
   progress?: Progress;
   /** The newest 65,536 characters of each output stream, by its name. */
   output: Record<string, string>;
-  /** While the call waits for an answer. */
+  /** Set while the call waits for an answer. */
   question?: Question;
-  /** When the call has ended. */
+  /** Set when the call has ended. */
   result?: ToolResult;
   /** The newest 1,000 events, without the data of output. */
   events: CallEvent[];
@@ -24,7 +24,7 @@ export interface CallView {
 
 const maxEvents = 1000, maxOutput = 65_536;
 
-/** A call that its events bring forward. */
+/** The state of a call. Each event of the call changes it. */
 export class CallState {
   private decoders: Record<string, TextDecoder> = {};
   view: CallView;
@@ -69,7 +69,7 @@ export class CallState {
 
 const withoutData = (e: CallEvent): CallEvent => (e.output ? { ...e, output: { ...e.output, data: undefined } } : e);
 
-/** Returns what a record shows of a call without events. */
+/** Returns what a page shows of a call before its first event, from the record of the call. */
 export function fromRecord(r: CallRecord): CallView {
   const { callId, status = "CALL_STATUS_NEW", tool, description, modelCallId, result } = r;
   return { callId, status, tool, description, modelCallId, result, output: {}, events: [] };

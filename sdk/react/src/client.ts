@@ -1,9 +1,9 @@
 /** Requests and streams of the daemon's HTTP endpoint, with fetch only. */
 
-/** A token, or a function that returns the one in force. The function is called for each request. */
+/** A token, or a function that returns the current token. The function is called for each request. */
 export type Token = string | (() => string | Promise<string>);
 
-/** A request that the daemon refused, or that did not reach it. */
+/** The error of a request that the daemon refused, or that did not reach the daemon. */
 export class TooldError extends Error {
   override readonly name = "TooldError";
 
@@ -42,7 +42,7 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Calls a method again while its error passes. */
+/** Calls a method, and calls it again while its error is temporary. */
 export async function retry<T>(call: () => Promise<T>): Promise<T> {
   for (let i = 1; ; i++) {
     try {
@@ -117,7 +117,7 @@ export class Client {
   }
 }
 
-/** Makes a failure of the network an error that passes. */
+/** Converts a failure of the network to a temporary error. */
 const reached = <T>(work: Promise<T>): Promise<T> =>
   work.catch((e: unknown) => {
     throw new TooldError("unavailable", String(e), "", {}, true);
@@ -138,7 +138,7 @@ async function envelope(body: ReadableStream<Uint8Array>): Promise<{ flags: numb
   }
 }
 
-/** Splits a stream into events. An event that broke off is not among them. */
+/** Splits a stream into events. It does not return an event that is incomplete because the stream broke. */
 async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
   const reader = body.getReader(), decoder = new TextDecoder();
   for (let rest = ""; ; ) {

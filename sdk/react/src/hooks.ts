@@ -16,14 +16,14 @@ const Context = createContext<Daemon | undefined>(undefined);
 export interface TooldProviderProps {
   /** Where the HTTP endpoint is, without a slash at the end. Empty, or absent, for pages of the daemon's own origin. */
   baseUrl?: string;
-  /** Absent: the browser sends the cookie of its session. */
+  /** If it is absent, the browser sends the cookie of its session. */
   token?: Token;
   children?: ReactNode;
 }
 
-/** Names the daemon for the hooks below it. */
+/** Provides the daemon to the hooks in its children. */
 export function TooldProvider({ baseUrl = "", token, children }: TooldProviderProps) {
-  const newest = useRef(token), changes = typeof token === "function", fixed = changes ? undefined : token; // a new function is no new principal
+  const newest = useRef(token), changes = typeof token === "function", fixed = changes ? undefined : token; // A new function is still the token of the same principal, so the client stays.
   useEffect(() => {
     newest.current = token;
   });

@@ -1,22 +1,22 @@
 import { retry, type Client } from "./client.js";
 import type { Suspension } from "./types.js";
 
-/** A yes. */
+/** A positive answer. */
 export interface Answer {
   /** The value that the question asks for. It must match the question's responseSchema. */
   result?: unknown;
-  /** JSON text of other arguments. Text, because numbers of JavaScript are not exact. */
+  /** Arguments that replace those of the call. They are JSON text, because numbers of JavaScript are not exact. */
   arguments?: string;
   /** For the record. */
   reason?: string;
-  /** One of the question's options, for later calls too. */
+  /** Makes the answer valid for later calls too. `option` is one of the question's options. */
   remember?: { option: string; scope: `REMEMBER_SCOPE_${"RUN" | "THREAD" | "NAMESPACE"}`; until?: string };
 }
 
 /** A question as the page shows it. An answer is for this question only: if it has changed, the answer is refused. */
 export interface Question {
   suspension: Suspension;
-  /** Says yes. It resolves when the decision is stored, and rejects with a TooldError if it was refused. */
+  /** Says yes. The promise resolves when the decision is stored, and rejects with a TooldError if it was refused. */
   answer(answer?: Answer): Promise<void>;
   /** Says no, and ends the call. The model reads the reason. */
   decline(reason?: string): Promise<void>;

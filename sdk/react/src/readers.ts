@@ -11,7 +11,7 @@ class Calls {
 
   constructor(private readonly client: Client) {}
 
-  /** Returns true if a crash made events void that were shown. */
+  /** Returns true if a crash lost events that were shown. */
   read({ name, data }: ServerEvent): boolean {
     if (name === "events") {
       const byCall: Record<string, CallEvent[]> = {};
@@ -36,7 +36,7 @@ class Calls {
 export interface CallData {
   /** Absent until the daemon has answered. */
   call?: CallView & {
-    /** The record from before the first event: its arguments, caller and run. */
+    /** The record as it was before the first event was read. It has the arguments, the caller and the run. */
     record?: CallRecord;
   };
 }
@@ -74,7 +74,7 @@ export class CallReader implements Reader<CallData> {
 export interface RunData {
   /** The calls of the run in the order of their first events. */
   calls: CallView[];
-  /** The last gap: events of a call are missing. */
+  /** The latest gap. It says that events of a call are missing. */
   gap?: Gap;
 }
 
@@ -104,11 +104,11 @@ export interface InboxData {
   questions: (Question & { call: CallRecord })[];
 }
 
-/** After each connection the whole list comes again, up to caught_up. */
+/** Reads the inbox. Each new connection sends the whole list again, up to caught_up. */
 export class InboxReader implements Reader<InboxData> {
   readonly query = { inbox: "1" };
   private shown = new Map<string, InboxData["questions"][number]>();
-  private listed = new Set<string>(); // in this connection
+  private listed = new Set<string>(); // the questions that this connection has sent
 
   constructor(private readonly client: Client) {}
 

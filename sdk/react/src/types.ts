@@ -96,7 +96,7 @@ export interface CallEvent {
   [kind: string]: unknown;
 }
 
-/** Events before the next one are missing. */
+/** Events before the next event are missing. */
 export interface Gap {
   reason?: "GAP_REASON_TRIMMED" | "GAP_REASON_LOST_TAIL" | "GAP_REASON_CORRUPT";
   callId?: string;

@@ -19,7 +19,7 @@ export interface Reader<T> {
   query: Record<string, string>;
   /** Prepares for the events of a new connection. */
   begin?(): Promise<void>;
-  /** Takes an event. Returns true if events that were shown are void, so that the watch begins again. */
+  /** Takes an event. Returns true if a crash lost events that were shown. The watch then begins again. */
   read(event: ServerEvent): boolean | void;
   /** Removes what was shown. */
   forget(): void;
@@ -81,7 +81,7 @@ export class Watch<T> {
       if (stop.aborted || this.over()) return;
       if (problem && !problem.retryable) return this.show({ status: "error", error: problem });
       this.show({ status: "connecting" });
-      if (performance.now() - before > maxWait) wait = minWait; // the connection was good for a while
+      if (performance.now() - before > maxWait) wait = minWait; // the connection lasted for a while
       await sleep(wait * (0.5 + Math.random()), stop);
     }
   }
@@ -108,7 +108,7 @@ export class Watch<T> {
     }
   }
 
-  /** Takes an event. Returns false if the connection has served its purpose. */
+  /** Takes an event. Returns false if the connection must end. */
   private take(event: ServerEvent): boolean {
     if (event.name === "error") throw toStreamError(event.data);
     if (event.name === "heartbeat") return true;
@@ -124,7 +124,7 @@ export class Watch<T> {
   }
 }
 
-/** A credential that expires ends its stream. The next connection shows whether there is a new one. */
+/** Makes the error of an expired credential temporary. The next connection shows whether the page has a new credential. */
 function toStreamError(data: string): TooldError {
   const e = toError(JSON.parse(data));
   return e.code === "unauthenticated" ? new TooldError(e.code, e.message, e.reason, e.metadata, true) : e;

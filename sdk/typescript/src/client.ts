@@ -181,14 +181,14 @@ export class Client {
 
   /**
    * Says that the principal of the client looks at the open question of a call, for `forMs` milliseconds (default: 5 minutes). Claim it again to
-   * extend the time. A claim refuses no decision. `release` ends the claim; then there is no result.
+   * extend the time. A claim prevents no decision. `release` ends the claim; then there is no result.
    */
   async claim(call: Call, o: RequestOptions & { forMs?: number; release?: boolean; takeOver?: boolean } = {}): Promise<Claim | undefined> {
     const { forMs, release, takeOver } = o, suspensionId = call.suspension?.suspensionId, duration = forMs === undefined ? undefined : durationFromMs(forMs);
     return (await this.request(o, (signal) => this.calls.claimSuspension({ suspensionId, duration, release, takeOver }, { signal }))).claim;
   }
 
-  /** Recomputes the digest of a call's open question from the call, and throws DigestMismatch when they differ. */
+  /** Computes the digest of a call's open question again from the call, and throws DigestMismatch when the digest differs. */
   verify(call: Call): void {
     if (call.suspension?.digest !== ofCall(call)) throw new DigestMismatch(`the question of ${call.callId} is for something else than it shows`);
   }
@@ -213,8 +213,8 @@ export class Client {
     const { suspensionId, digest } = call.suspension!, { waitForDecision } = o, signal = limit(o);
     const decision = create(DecisionSchema, { ...d, decisionId: d.decisionId || randomUUID(), expectedDigest: digest } as MessageInitShape<typeof DecisionSchema>);
     const read = (from: string) => this.frames({ signal }, (cursor, signal) => this.calls.resumeTool({ suspensionId, callId: call.callId, decision, waitForDecision, cursor }, { signal }), from);
-    let first: Frame | undefined; // with events; it confirms the decision
-    for await (first of read("")) if (first.events.length > 0) break; // a stream that nobody reads must not stay open
+    let first: Frame | undefined; // the first frame with events, which confirms the decision
+    for await (first of read("")) if (first.events.length > 0) break; // break closes the stream, because nobody may ever read the events
     return (async function* () {
       yield* first?.events ?? [];
       if (first?.cursor) yield* events(read(first.cursor));
@@ -249,7 +249,7 @@ export class Client {
         for await (const { frame } of open(cursor, until ? AbortSignal.any([until, end.signal]) : end.signal)) {
           if (!frame) continue;
           const heartbeat = frame.control.case === "heartbeat";
-          if (heartbeat || (frame.cursor && frame.cursor !== cursor)) retry.reset(); // other frames come again in every stream
+          if (heartbeat || (frame.cursor && frame.cursor !== cursor)) retry.reset(); // each new stream sends the other frames again
           cursor = frame.cursor || cursor;
           if (frame.control.case === "closing") again = true;
           else if (!heartbeat) yield frame;

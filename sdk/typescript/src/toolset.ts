@@ -30,7 +30,7 @@ export interface ToolsetOptions {
   allow?: string[];
   /** Globs of tool ids to leave out. */
   exclude?: string[];
-  /** Uses the strict mode of OpenAI. toold removes the nulls that it adds. */
+  /** Uses the strict mode of OpenAI. toold removes the nulls that this mode adds to arguments. */
   strict?: boolean;
   /** Names of tools that the client runs itself. Add them to the request; their calls are in TurnResult.notHandled. */
   ownTools?: string[];
@@ -111,7 +111,7 @@ export class Toolset<P extends Provider = Provider> {
   }
 }
 
-/** Makes tools of the AI SDK, as `dynamicTool` of the package `ai` does: their types are not known when the app is compiled. `jsonSchema` makes the same wrapper. */
+/** Makes tools of the AI SDK, as `dynamicTool` of the package `ai` does: their types are not known when the app is compiled. `jsonSchema` of `ai` makes the same inputSchema. */
 function aiTools(list: { name: string; description?: string; inputSchema: unknown }[]): Record<string, unknown> {
   return Object.fromEntries(list.map(({ name, description, inputSchema }) => [name, {
     type: "dynamic", description, inputSchema: { [Symbol.for("vercel.ai.schema")]: true, _type: undefined, jsonSchema: inputSchema, validate: undefined },
@@ -151,9 +151,9 @@ export class Turn {
   }
 
   /**
-   * Returns the results of the turn, which was executed before. It waits at most `wait` milliseconds for calls without a result. With
-   * `placeholders`, these calls get a marked text; the messages of a later get replace the whole set. With `late`, the ids of such calls,
-   * the result has one user message with their results, for a history that must not change.
+   * Returns the results of the turn, which was executed before. It waits at most `wait` milliseconds for calls without a result. With `placeholders`,
+   * these calls get a marked text; the messages of a later get replace all of these messages. With `late`, the ids of such calls, the result has one
+   * user message with their results, for a history that must not change.
    */
   get(o: RequestOptions & { wait?: number; placeholders?: boolean; late?: string[] } = {}): Promise<TurnResult> {
     const request = { turnId: this.spec.turnId, wait: durationFromMs(o.wait ?? 0), placeholders: o.placeholders, lateCallIds: o.late };
@@ -193,7 +193,7 @@ export class Turn {
       if (control.case === "turnStarted") {
         [messages, part, calls, this.batchId] = [[], "", control.value.calls, control.value.batchId];
         for (const call of calls) if (call.tool === "tool_search") this.searches.add(call.callId);
-        // Otherwise the found tools would soon displace them from the list. A model may name a tool that does not exist, with a longer id.
+        // Otherwise found tools would soon displace the called tools from the list. A model may name a tool that does not exist, with a longer id.
         this.prefer(calls.map((call) => call.tool).filter((id) => id !== "tool_search" && id.length <= 64));
       } else if (control.case === "turnMessage") {
         part += control.value.part;

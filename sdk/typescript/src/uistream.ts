@@ -15,9 +15,9 @@ export interface ChunkWriter { write(chunk: any): void }
 /** The part of the result of `streamText` that is used here. */
 export interface ModelReply {
   toUIMessageStream(options: { sendStart: boolean; sendFinish: boolean }): AsyncIterable<any>;
-  /** In version 6 with the messages. */
+  /** In version 6 of the AI SDK, it has the messages. */
   response: PromiseLike<any>;
-  /** In version 7. */
+  /** The messages in version 7 of the AI SDK. */
   responseMessages?: PromiseLike<any[]>;
   finishReason: PromiseLike<string>;
 }
@@ -25,7 +25,7 @@ export interface ModelReply {
 export interface MergeOptions extends RequestOptions {
   /** Keeps the stream open while a call waits for a person, who answers elsewhere. */
   waitForDecision?: boolean;
-  /** Ids of approvals that the client has answered. It is asked again only if a call still waits when the turn comes to rest. */
+  /** Ids of approvals that the client has answered. The client is asked again only if the call still waits when the turn returns. */
   answered?: Set<string>;
   /** The inputs that the client shows, by tool call id. Default: those of the message of the turn. */
   inputs?: Map<string, unknown>;
@@ -65,8 +65,8 @@ export interface ChatOptions extends RequestOptions {
 }
 
 /**
- * Serves a request of useChat: sends the person's approvals to toold, and continues the turn that waited for them; then calls the model and
- * runs its tool calls, until it makes none or until a call waits for a person. `ask` calls the model: `(history) => streamText({…})`.
+ * Serves a request of useChat. It sends the person's approvals to toold, and continues the turn that waited for them. Then it calls the model and
+ * runs its tool calls, until the model makes no call or a call waits for a person. `ask` calls the model: `(history) => streamText({…})`.
  */
 export async function mergeTurns(writer: ChunkWriter, toolset: Toolset<"ai-sdk">, o: ChatOptions, ask: (history: any[]) => ModelReply): Promise<void> {
   const { chatId, signal, waitForDecision } = o, history = [...await o.history], runId = runOf(chatId, o.messages.at(-1));
@@ -279,7 +279,7 @@ export class ChunkMapper {
   private resumed(call: CallState, d: Decision): void {
     const approved = d.action === DecisionAction.RESUME;
     this.change(call, d.suspensionId, { state: approved ? "approved" : "declined", decidedBy: d.decidedBy?.subject, reason: d.reason || undefined });
-    if (call.asked && approved) this.announce(call, call.question!.arguments); // version 6 has no chunk for the answer; the buttons go away
+    if (call.asked && approved) this.announce(call, call.question!.arguments); // version 6 has no chunk for the answer; this chunk removes the buttons
   }
 
   private finished(call: CallState, r: ToolResult): void {

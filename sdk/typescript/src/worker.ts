@@ -85,7 +85,7 @@ export class CallCancelled extends Error {
   constructor(message: string, readonly code = ErrorCode.CANCELLED) { super(message); }
 }
 
-/** A reconcile function throws it when the attempt changed nothing. The call then runs again. */
+/** Thrown by a reconcile function when the attempt changed nothing. The call then runs again. */
 export class NotRun extends Error {}
 
 /** The effects of a call. */
@@ -194,7 +194,7 @@ export class Worker {
   }
 
   /**
-   * Ends an operation with the data of its result, or with a Fail. When it resolves, the outcome is stored. It waits for a connection and
+   * Ends an operation with the data of its result, or with a Fail. When the promise resolves, the outcome is stored. It waits for a connection and
    * until the daemon knows the operation. Any worker of the pool may call it. Throws NoOperation.
    */
   async complete(callId: string, operationId: string, value?: unknown): Promise<void> {
@@ -566,7 +566,7 @@ export class Call {
   /** Waits until few messages are unsent. A function with much output should await it regularly, because unsent output is kept in memory. */
   async flushed(): Promise<void> { await this.job?.room(); }
 
-  /** Stores bytes for the next attempt (info.checkpoint). When it resolves, they are in the journal. */
+  /** Stores bytes for the next attempt (info.checkpoint). When the promise resolves, the bytes are in the journal. */
   async saveCheckpoint(data: Uint8Array): Promise<void> { await this.job?.save({ case: "checkpoint", value: data }); }
 
   /** Stores data that is too large for a result, at most 4 MiB, and returns the stored name. */
@@ -680,7 +680,7 @@ class Job {
 
   cancel(cause: CallCancelled): void { this.stop.abort(cause); }
 
-  /** Starts the lease's timer. Another connection must resume the job before it expires. */
+  /** Starts the lease's timer. Another connection must resume the job before the lease expires. */
   wait(lease: number): void { this.patience ??= setTimeout(() => this.drop("the daemon was not reached in time"), lease); }
 
   /** Repeats the messages that the daemon has not confirmed. */

@@ -36,7 +36,7 @@ tell({ step: "inbox", found: found.value?.callId === open.open[0] });
 for await (const _ of await client.resume(found.value!, "red"));
 tell({ step: "late", texts: texts((await asks.get({ wait: 60_000 })).messages) });
 
-// The test kills the daemon during this turn, and answers the question in the next one.
+// The test kills the daemon during this turn, and answers the question during the next turn.
 const seen: CallEvent[] = [];
 const waits = await toolset.turn(message(use("t1", "asks")), { turnId: newTurnId() }).run({
   waitForDecision: true,

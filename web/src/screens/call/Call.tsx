@@ -309,7 +309,7 @@ function Now({ call, events }: { call: Record; events: CallEvent[] }) {
   );
 }
 
-/** Why a call has not started. Its place is that of the moment when it was queued: free slots go to namespaces and callers in turn, so there is no place now. */
+/** Shows why a call has not started. Its place is from the time when it was queued. It has no current place, because free slots go to namespaces and callers in turn. */
 function Queued({ since, value }: { since: number; value: CallQueued }) {
   const now = useNow(1000);
   return (

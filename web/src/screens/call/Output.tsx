@@ -27,7 +27,7 @@ export function bytes(n: number): string {
   return `${v < 10 ? v.toFixed(1) : Math.round(v)} ${unit}`;
 }
 
-/** Returns the artifacts of a result, and the artifacts that its content refers to. The record does not contain the size of the latter; it is then 0. */
+/** Returns the artifacts of a result, and the artifacts that its content refers to. The record does not contain the sizes of artifacts in the content, so these sizes are 0. */
 export function filesOf(call: Call): { name: string; mimeType: string; size: number }[] {
   const listed = (call.result?.artifacts ?? []).map((a) => ({ name: a.name, mimeType: a.mimeType, size: Number(a.size) }));
   const more = (call.result?.content ?? []).filter((c) => c.artifact && !listed.some((a) => a.name === c.artifact)).map((c) => ({ name: c.artifact, mimeType: c.mimeType, size: 0 }));

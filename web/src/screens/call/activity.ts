@@ -1,4 +1,4 @@
-/** Activities of a call: what a tool shows of its work, as snapshots and changes of them (RFC 6902). */
+/** Activities of a call: what a tool shows of its work, as snapshots and as changes (RFC 6902). */
 import type { CallEvent } from "../../../gen/toold/v1/event_pb.ts";
 import { isObject, type Json, Num, parse, print, same } from "../ticket/json.ts";
 
@@ -18,11 +18,11 @@ interface State extends Activity {
 }
 
 /**
- * Limits of a change: operations, parts of a path, and members that its operations copy, about 50 ms of work. And of an indented content: characters.
- * A copy can double the content, and indentation multiplies the size of nested content.
+ * The first three are limits of a change: operations, parts of a path, and copied members (about 50 ms of work). The last one limits the characters
+ * of an indented content. A copy can double the content, and indentation multiplies the size of nested content.
  */
 const mostOperations = 1000, mostDepth = 64, mostCopied = 250_000, mostContent = 1 << 20;
-/** Activities that the page keeps; of more, the newest. */
+/** Maximum number of activities that the page keeps. When there are more, it keeps the newest. */
 const most = 20;
 
 /** The activities of a log that grows. It reads each event once. */
@@ -31,7 +31,7 @@ export class Activities {
   private first = 0n;
   private last?: CallEvent;
 
-  /** Returns the activities after all events of the log, the one that changed last at the end. */
+  /** Returns the activities after all events of the log. The last activity is the one that changed most recently. */
   read(events: CallEvent[]): Activity[] {
     let i = events.length;
     while (i > 0 && events[i - 1] !== this.last) i--;
@@ -54,7 +54,7 @@ export class Activities {
     if (this.states.size > most) this.states.delete(this.states.keys().next().value!);
   }
 
-  /** What a change without a snapshot changes: nothing yet, or something in events that were not read. */
+  /** Returns the state for a change without a snapshot. It is empty. If there are events that were not read, `missing` says that the snapshot may be in them. */
   private base = (id: string): State => ({ id, type: "", text: "", changes: 0, content: {}, missing: this.first > 1n ? "they change what is in earlier events" : "" });
 }
 
@@ -81,7 +81,7 @@ function change(a: State, patch: string): State {
   }
 }
 
-/** Returns how many of `left` characters remain, about, after an indented value at a depth. It stops below zero. */
+/** Returns about how many of `left` characters remain after an indented value at this depth. It stops counting below zero. */
 function room(v: Json, left: number, depth = 0): number {
   if (v instanceof Num) return left - v.text.length;
   if (v === null || typeof v !== "object") return left - String(v).length - 2;

@@ -114,7 +114,7 @@ export class Stream {
     this.tell();
   }
 
-  private waiting?: () => Promise<void>; // the next read
+  private waiting?: () => Promise<void>; // the read that begins when the current read ends
 
   /** Makes one read at a time. During a read, another read with `later` waits, and only the newest one is kept. A read without `later` is dropped. */
   private async load(read: () => Promise<void>, later = false) {

@@ -1,4 +1,4 @@
-/** The list of runs or threads. The one with the newest call comes first. */
+/** The list of runs or threads. The run or thread with the newest call comes first. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";

@@ -72,7 +72,7 @@ export function ThreadTable({ threads }: { threads: ThreadSummary[] }) {
   );
 }
 
-/** Shows the oldest open question, and the number of the others. */
+/** Shows the oldest open question, and the number of further questions. */
 function First({ waits }: { waits: WaitingCall[] }) {
   const w = waits[0];
   if (!w) return null;

@@ -63,7 +63,7 @@ export function Known({ call }: { call: Call }) {
 /** Lines of each stream, and characters of them that are shown. */
 const lastLines = 20, lastCharacters = 4000;
 
-/** The last that the attempt wrote: it may say how far it got. */
+/** Shows the last output of the attempt, which may say how far the attempt got. */
 function LastOutput({ call }: { call: Call }) {
   const { data: streams = [] } = useQuery({
     queryKey: ["last output", call.callId, call.attempts.length],

@@ -98,7 +98,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
     const remember = kept && { option: kept.option, scope: kept.scope, until: timestampFromMs(Date.now() + kept.hours * hour) };
     try {
       await decide(call, { ...content, remember, decisionId: id(JSON.stringify([s.digest, content, kept])) });
-      setChange(undefined); // a vote was sent, so nothing of it is left to send
+      setChange(undefined); // a stored vote leaves nothing to send
       onDecided();
     } catch (e) {
       setError(e);
@@ -115,7 +115,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
   const toggleInstead = () => setChange(instead ? undefined : { kind: "instead", answer: { message: "", error: false } });
   const pick = (n: number) => article.current?.querySelectorAll<HTMLInputElement>(".opt input[type=radio]")[n - 1]?.click();
   useKeys(Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [String(n), () => pick(n)])), (asks || doubt) && !sent && !settled);
-  // What became of a question stands at the top.
+  // Scrolls to the top, where the page shows how the question was settled.
   const settles = !!settled, wasSettled = useRef(settles);
   useEffect(() => {
     if (settles && !wasSettled.current) article.current?.closest(".pane")?.scrollTo(0, 0);
@@ -232,7 +232,7 @@ function Moved({ was, now, seen }: { was: string; now: string; seen: () => void 
   );
 }
 
-/** Warns that the things that the call changes have changed since the question was asked. */
+/** Warns that the state under the call has changed since the question was asked, for example a file. */
 function Under({ d }: { d: Description }) {
   return (
     <Note tone="wait" icon="warn">

@@ -1,4 +1,4 @@
-/** The trusted and refused definitions of a tool, and the changes of each one. */
+/** The trusted and refused definitions of a tool, and what each definition changed. */
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { Link } from "wouter";
 import type { JudgedDefinition } from "../../../gen/toold/v1/admin_service_pb.ts";

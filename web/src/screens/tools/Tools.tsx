@@ -16,7 +16,7 @@ import { useQuarantine } from "./quarantine.ts";
 import { ToolPage } from "./ToolPage.tsx";
 import "./tools.css";
 
-/** A row of the catalogue: a tool, or one in quarantine. */
+/** A row of the catalogue: a tool, or a tool in quarantine. */
 interface Row {
   to: string;
   group: string;
