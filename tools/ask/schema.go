@@ -18,8 +18,8 @@ const (
 // answerProblem returns the first problem in the schema of an answer, with its path. It returns "" for an accepted schema.
 //
 // The accepted subset describes only values that a person can fill in and that are cheap to validate. It has no references, no patterns and
-// no alternatives. An accepted schema compiles, so the call does not fail later. Its bounds do not contradict each other, so an answer is
-// possible.
+// no alternatives. An accepted schema compiles, so the call does not fail later. No minimum is above its maximum, because then no answer
+// would be possible.
 func answerProblem(schema map[string]any) (field, problem string) {
 	c := checker{}
 	c.schema("schema", schema, 1)

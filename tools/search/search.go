@@ -1,7 +1,7 @@
 // Package search provides the tool tool_search, with which a model finds tools that are not in its list of tools.
 //
-// A client that exports tools with max_tools gets a list with this tool. The tool finds only tools that the caller may see and that the run
-// offers. The result has ids; the client exports them with the next request to the model.
+// When a client limits its list of tools with max_tools, the list contains this tool. The tool finds only tools that the caller may see and
+// that the run offers. The result contains ids. The client adds the tools with these ids to its next request to the model.
 package search
 
 import (
@@ -86,7 +86,7 @@ func New(f Finder) tool.Tool {
 	}))
 }
 
-// result has the ids for the client, and a shorter text for the model.
+// result returns the found tools: as data for the client, and as lines of text for the model.
 func result(query string, tools []*tool.Descriptor) *tool.Result {
 	l := list{Tools: make([]found, len(tools))}
 	var text strings.Builder

@@ -118,7 +118,7 @@ func key(call *tool.Call) tool.Key[List] {
 	return tool.Key[List]{Scope: tool.RunScope, Name: DocumentKey}
 }
 
-// load returns the list of a call's thread or run, and its revision. For a call with neither, it returns an empty list.
+// load returns the list of a call's thread or run, and its revision. For a call with neither, it returns an error.
 func load(call *tool.Call) (List, int64, error) {
 	if call.Run.Thread == "" && call.Run.ID == "" {
 		return List{}, 0, &tool.Error{Code: tool.ExecutionFailed, Reason: "NO_THREAD",
@@ -127,8 +127,8 @@ func load(call *tool.Call) (List, int64, error) {
 	return key(call).Get(call)
 }
 
-// validate checks the whole list. It repeats the checks of the schema, because a stored list may have been written by something other than
-// a model.
+// validate checks the whole list. It repeats the checks of the schema and adds others: a content has no line end, and at most one item is
+// in progress.
 func (l List) validate() error {
 	var v []tool.Violation
 	add := func(field, format string, args ...any) {

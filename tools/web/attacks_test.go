@@ -163,8 +163,8 @@ func TestT52Rebinding(t *testing.T) {
 	}
 }
 
-// heap returns the number of bytes allocated so far. A test compares it before and after, because unpacking a bomb would allocate much
-// more.
+// heap returns the number of bytes allocated so far. A test reads the number before and after a fetch. The difference must be small,
+// although the page is a bomb.
 func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

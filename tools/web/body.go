@@ -15,7 +15,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// body reads a page up to the operator's limits for its packed and its unpacked size. cut reports that the page is longer.
+// body reads a page until its unpacked size reaches MaxBytes, or its packed size a little more than MaxBytes. cut reports that the page is
+// longer.
 func (f *fetch) body(resp *http.Response) (b []byte, cut bool, err error) {
 	packed := &io.LimitedReader{R: resp.Body, N: f.cfg.MaxBytes + 1<<16} // The limit also ends a packed body that never unpacks to anything.
 	var in io.Reader = packed
@@ -60,8 +61,8 @@ func isText(kind string, body []byte) bool {
 	return named && !bytes.ContainsRune(body[:min(len(body), 8<<10)], 0)
 }
 
-// decode returns a text as UTF-8. A text with an unknown encoding is read as UTF-8 if it is valid UTF-8, and otherwise as Windows-1252, as
-// browsers do (WHATWG Encoding).
+// decode returns a text as UTF-8. A text that is declared as UTF-8, or that is valid UTF-8, is read as UTF-8. Any other text is read as
+// Windows-1252, the default of browsers (WHATWG Encoding).
 func decode(body []byte, contentType string) string {
 	_, params, _ := mime.ParseMediaType(contentType)
 	switch name := strings.ToLower(params["charset"]); {

@@ -41,7 +41,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestT54FetchSendsNothingOfTheDaemon uses a host name and not a local address, because Go never uses a proxy for local addresses.
+// TestT54FetchSendsNothingOfTheDaemon checks that fetch uses no cookie, no credential and no proxy of the daemon. The URL has a host name,
+// because Go never uses a proxy for a local address.
 func TestT54FetchSendsNothingOfTheDaemon(t *testing.T) {
 	var got http.Header
 	var method string

@@ -12,8 +12,8 @@ import (
 
 const maxURL = 8 << 10
 
-// target parses a URL and returns it in one normal form, which all checks use: the host is in lower-case ASCII, and credentials and the
-// fragment are removed.
+// target parses a URL and returns it in one normal form, which all checks use: the host is in lower-case ASCII, and the fragment is
+// removed. A URL with credentials is an error.
 func (f *fetch) target(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, fmt.Errorf("the URL has %d bytes; at most %d are allowed", len(text), maxURL)

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Addresses address.Rules // addresses that are reachable in addition to the public network
 	// AllowHosts lists the only hosts that may be fetched from; empty means all hosts. A host that matches DenyHosts is always refused. A
-	// name matches exactly; a name with a leading dot matches all names below it.
+	// name matches exactly; a name with a leading dot matches the name after the dot and all names below that name.
 	AllowHosts, DenyHosts address.Hosts
 	Resolver              *net.Resolver  // nil means the system's resolver
 	RootCAs               *x509.CertPool // nil means the system's certificates
