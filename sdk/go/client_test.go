@@ -103,7 +103,7 @@ func TestGetAndCancel(t *testing.T) {
 	}
 }
 
-// TestErrorsHaveReasons checks that every method returns the daemon's errors with their reason and fields.
+// TestErrorsHaveReasons checks that methods, streams and generated clients return the daemon's errors with their reason and fields.
 func TestErrorsHaveReasons(t *testing.T) {
 	c, _ := dialed(t)
 	_, single := c.Call(t.Context(), toold.NewSpec("t", nil))

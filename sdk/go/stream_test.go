@@ -66,7 +66,8 @@ func (b *later) GetCall(ctx context.Context, _ *tooldv1.GetCallRequest) (*tooldv
 	return nil, s.Err()
 }
 
-// TestRetryInfoThatNoClientCanHonour checks that a client waits no longer than its patience, and pauses between two attempts.
+// TestRetryInfoThatNoClientCanHonour checks that a client returns the error when the named delay exceeds its patience. A delay of 0 or less
+// does not make the client send the request again at once.
 func TestRetryInfoThatNoClientCanHonour(t *testing.T) {
 	for _, retry := range []time.Duration{-time.Second, 0, time.Hour, math.MaxInt64} {
 		b := &later{retry: retry}

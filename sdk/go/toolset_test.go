@@ -140,7 +140,7 @@ func TestToolsetsAreChecked(t *testing.T) {
 	}
 }
 
-// results is a daemon with one turn: messages, the calls of toold and of the client by index, and the number of open calls.
+// results is a daemon with one turn: messages, the calls of toold and of the client by index, and the ids of the open calls.
 type results struct {
 	tooldv1.UnimplementedCallServiceServer
 	tooldv1.UnimplementedToolServiceServer

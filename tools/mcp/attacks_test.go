@@ -73,8 +73,8 @@ func TestT75Names(t *testing.T) {
 	}
 }
 
-// The test uses servers that send an endless line, forged or duplicate answers, or too many messages (T76). It checks that such a server is
-// ended or read more slowly, and that other servers keep working.
+// The test uses servers that send an endless line, forged or duplicate answers, or too many messages (T76). It checks that the daemon ends
+// such a server, reads it more slowly or ignores further answers, and that other servers keep working.
 func TestT76Floods(t *testing.T) {
 	w := connect(t, newMemory(), nil, own(t, "endless", "endless"), own(t, "flood", "flood"), own(t, "foreign", "foreign"), own(t, "other", "good"), own(t, "twice", "twice")).ready()
 	for id, want := range map[string]string{

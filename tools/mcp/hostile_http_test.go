@@ -47,8 +47,8 @@ func (r *restarted) end() {
 	r.s.Close()
 }
 
-// The test stops an HTTP server and starts it again, in every era. While the server is stopped, its state is DOWN and calls wait. After the
-// restart, its changed tools are listed.
+// The test stops an HTTP server and starts it again, in every era. Meanwhile, the source is not READY, and a call waits or fails with
+// CONNECTION_LOST. After the restart, calls succeed again.
 func TestHTTPReconnect(t *testing.T) {
 	for _, quiet := range []bool{false, true} { // A quiet server sends no stream of messages, so the end of a stream cannot show that it has stopped.
 		for _, era := range eras {

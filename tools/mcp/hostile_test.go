@@ -162,8 +162,8 @@ func hostile(t *testing.T, s scripted) *world {
 	return connect(t, newMemory(), func(c *mcp.Config) { c.Exec = s }, mcp.Entry{Key: "h", Command: "/h"})
 }
 
-// The test checks that invalid ids, answers without a result, and invalid results fail the call, and that they end nothing more than the
-// connection of the call.
+// The test uses servers that answer with invalid ids, without a result, or with an invalid result. It checks that the call ends with a
+// result or an error, and that its data is valid JSON.
 func TestT76OddAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
 		"id is another type":      `{"jsonrpc":"2.0","id":"%[1]s","result":{"content":[]}}`,
@@ -201,8 +201,8 @@ func TestT76OddAnswers(t *testing.T) {
 	}
 }
 
-// The test checks that a list of huge schemas is refused as a whole. When one schema of a list does not compile, only the tool with this
-// schema is refused.
+// The test checks that a tool is refused when its schema is huge, nested too deep or refers to an address; the other tools of the list are
+// accepted. A list of more than 4 MiB is refused as a whole.
 func TestT76HugeLists(t *testing.T) {
 	var wide strings.Builder
 	for i := range 50_000 {

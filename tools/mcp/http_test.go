@@ -65,7 +65,8 @@ func TestHTTPRedirect(t *testing.T) {
 	}
 }
 
-// The test checks endless events, and answers to unknown requests, over HTTP (T76).
+// The test uses HTTP servers that send endless events, or answers to unknown requests (T76). It checks that their connections are ended,
+// and that other servers keep working.
 func TestT76HTTP(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	endless := func(w http.ResponseWriter, _ *http.Request) {

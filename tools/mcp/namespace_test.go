@@ -87,8 +87,8 @@ func TestProcessOfANamespace(t *testing.T) {
 	}
 }
 
-// The test checks that a reload ends the processes of namespaces that are not in the new entry. A call that began with the old entry
-// continues on the process of the new entry.
+// The test checks that a reload ends the processes of namespaces that are not in the new entry. A call of the old entry's tool runs on the
+// process of the new entry.
 func TestProcessOfANamespaceReload(t *testing.T) {
 	w := connect(t, newMemory(), nil, inDirs(t, own(t, "s", "good"))).ready()
 	old, ok := w.tools.Lookup("s__peek")

@@ -14,8 +14,8 @@ import (
 	"github.com/toold-dev/toold/tools/mcp/mcptest"
 )
 
-// A daemon that may have lost its store must send no call to a server over HTTP, even when it loses the store while a call waits for a
-// token (T126). Each call that is sent contains the epoch, the attempt and the idempotency key.
+// The test checks that a daemon that may have lost its store sends no call to a server over HTTP (T126). Each call that is sent contains
+// the epoch, the attempt and the idempotency key.
 func TestT126NoCallOfAFencedDaemon(t *testing.T) {
 	for _, era := range eras {
 		t.Run(era, func(t *testing.T) {

@@ -63,8 +63,8 @@ func newQuestion(id string, p *sdk.ElicitParams) (*question, error) {
 	return q, nil
 }
 
-// plainHost reports whether a host contains only the characters of DNS host names. Other characters may look like these or be invisible, so
-// a person could visit a wrong page.
+// plainHost reports whether a host contains only ASCII characters. Other characters may look like these or be invisible, so a person could
+// visit a wrong page.
 func plainHost(host string) bool {
 	return strings.IndexFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }

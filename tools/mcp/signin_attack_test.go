@@ -210,7 +210,7 @@ func TestRenewalThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// The test checks that no answer contains current or recent credentials of the daemon, in any encoding (T79).
+// The test checks that no answer contains current or recent credentials of the daemon, and that Config.Known gets them (T79).
 func TestTokensAreHidden(t *testing.T) {
 	var told sync.Map
 	i, v := issuer(t), &vault{text: map[string]string{}}

@@ -158,7 +158,8 @@ func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// The test checks that the access token is not replaced when a renewal returns a token that is not a bearer token.
+// The test checks that the access token is not replaced when a renewal returns a token that is not a bearer token. The new refresh token is
+// used.
 func TestRenewalOfAnotherType(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)

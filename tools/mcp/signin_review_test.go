@@ -46,7 +46,8 @@ func scopesOf(t *testing.T, asked *tool.Result) string {
 	return u.Query().Get("scope")
 }
 
-// The test checks that a sign-in for more scopes also asks for the previous scopes, because the new token replaces the old one.
+// The test checks that a sign-in for more scopes also asks for the previous scopes, because the new token replaces the old one. A sign-in
+// for a token that is no longer valid asks only for the scopes of the refusal.
 func TestMoreScopes(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)

@@ -224,8 +224,8 @@ func TestWrongToolCalls(t *testing.T) {
 	})
 }
 
-// TestLimits checks that limits end three kinds of subagents: one whose model never finishes, one without time, and one that is nested too
-// deep.
+// TestLimits checks that each limit ends a subagent: turns, tokens, time, nesting, and the size of an answer, of the conversation or of a
+// checkpoint.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, protocol string) {
@@ -378,7 +378,8 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// TestStopped checks that a cancel of a subagent cancels its calls, and that a daemon that stops leaves the calls to the next daemon.
+// TestStopped checks that a subagent that is cancelled or out of time cancels its calls. A daemon that stops leaves the calls to the next
+// daemon.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a Registry that accepts all tools and stores them.
+// shelf is a Registry that stores all tools, except a tool named taken, which it refuses.
 type shelf struct {
 	mu        sync.Mutex
 	tools     map[string]tool.Tool

@@ -63,7 +63,7 @@ var habits = map[string]func(){
 	"mute":  func() { _, _ = bufio.NewReader(os.Stdin).ReadString(0) },
 }
 
-// names are the tool names of the server that lists wrong names.
+// names are tool names that these servers list; some are invalid.
 const names = `["bash","read ","r\u0435ad","b__c","","a.b","a_b","` + "long" + `"]`
 
 func say(format string, args ...any) { fmt.Printf(format+"\n", args...) }

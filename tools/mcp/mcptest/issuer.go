@@ -173,7 +173,7 @@ func (i *Issuer) complains(w http.ResponseWriter, r *http.Request, token string)
 // Confidential sets the secret that every registered client gets. Clients must send it with token requests.
 func (i *Issuer) Confidential(secret string) { i.mu.Lock(); defer i.mu.Unlock(); i.secret = secret }
 
-// Refuse sets the function that adds headers to the responses that refuse a request.
+// Refuse sets the function that sets the headers of refusals. Nil restores the standard header.
 func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 const (
 	// Mode is good, earlier (for the era before 2026-07-28) or the name of a protocol violation; see [Main].
 	Mode = "TOOLD_MCPTEST_MODE"
-	// Journal is a file to which the server adds a line for each change that a call makes.
+	// Journal is a file to which the server adds a line for each of its actions.
 	Journal = "TOOLD_MCPTEST_JOURNAL"
 )
 
