@@ -163,7 +163,7 @@ func (d *drains) begin(period time.Duration, now time.Time) (deadline time.Time,
 	return d.deadline, first
 }
 
-// reloads holds the configuration in force, with which a reload compares the new one.
+// reloads holds the settings in force that a reload compares with the new ones.
 type reloads struct {
 	mu           sync.Mutex
 	descriptions map[string]string
@@ -171,14 +171,14 @@ type reloads struct {
 	level        string
 	secrets      redact.Config
 	references   []config.NamedSecret
-	identities   atomic.Pointer[identities] // requests read it while a reload holds mu, which may take seconds
+	identities   atomic.Pointer[identities] // atomic, because requests read it while a reload holds mu, possibly for seconds
 }
 
 // A reloader reads the configuration and the rules again. It applies the changes that need no restart.
 type reloader struct{ *daemon }
 
 // readSecrets reads the values of the secrets that are redacted. It returns a function that applies the new values, or nil when nothing
-// changed. If the daemon started without secrets, it needs a restart to redact some, because its chain of filters is built once.
+// changed. It also returns nil if the daemon started without redaction: only a restart can add the filter that redacts.
 func (d reloader) readSecrets(cfg *config.Config) (func(), error) {
 	if d.secrets == nil {
 		return nil, nil
@@ -287,7 +287,7 @@ type fresh struct {
 	servers     nextMCP
 	manifests   *command.Set
 	identities  nextIdentities
-	tls         *tls.Config // nil when the listeners keep theirs
+	tls         *tls.Config // nil when the TLS configuration of the listeners stays
 	restart     bool        // an existing sandbox profile changed
 }
 
@@ -324,8 +324,8 @@ func (d reloader) readAll() (*fresh, error) {
 	return n, nil
 }
 
-// reloadAll reads the configuration and the rules again. It applies all changes that need no restart. When one of these changes is invalid,
-// it applies none.
+// reloadAll reads the configuration and the rules again. It applies all changes that need no restart. If it cannot read or check them, it
+// applies none. If it cannot apply one of them, the changes before that one stay.
 func (d reloader) reloadAll() (service.Reloaded, error) {
 	d.reload.mu.Lock()
 	defer d.reload.mu.Unlock()
@@ -346,7 +346,7 @@ func (d reloader) reloadAll() (service.Reloaded, error) {
 		name, key string
 		swap      func() (bool, error)
 	}{
-		{"tools.names", "tools.names: ", func() (bool, error) { return d.reloadNames(n.cfg) }}, // first, so that a new tool can get an id that becomes free
+		{"tools.names", "tools.names: ", func() (bool, error) { return d.reloadNames(n.cfg) }}, // first, because a tool of a later step may need an id that the renaming frees
 		{"command", "command.directory: ", func() (bool, error) { return d.reloadManifests(n.manifests) }},
 		{"tools.descriptions", "tools.descriptions: ", func() (bool, error) { return d.reloadDescriptions(n.cfg) }},
 		{"secrets", "secrets: ", func() (bool, error) { return d.reloadReferences(context.Background(), n.references, n.cfg) }},

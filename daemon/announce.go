@@ -29,7 +29,7 @@ type Ready struct {
 	Epoch     int64  `json:"epoch"`
 }
 
-// curlBody is a request that every daemon can serve, because it has the tool grep.
+// curlBody is a request that every daemon can serve, because every daemon has the tool grep.
 const curlBody = `{"spec":{"tool":"grep","arguments":{"pattern":"TODO"}}}`
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
@@ -62,7 +62,7 @@ func (d *daemon) announce() error {
 	return err
 }
 
-// login returns a new login link for the daemon's own token, or nothing when there is no HTTP.
+// login returns a new login link for the daemon's own token, or "" when HTTP is not served or the link cannot be created.
 func (d *daemon) login() string {
 	if d.web == nil {
 		return ""
@@ -75,7 +75,7 @@ func (d *daemon) login() string {
 	return made.GetUrl()
 }
 
-// welcome returns the text for a person who has just started the daemon. login is a login link; empty when there is no console.
+// welcome returns the text for a person who has just started the daemon. login is a login link or empty.
 func (d *daemon) welcome(r *Ready, login string) string {
 	token := "\"authorization: Bearer $(cat " + cli.ShellWord(r.TokenFile) + ")\""
 	command := d.options.program + " --data " + cli.ShellWord(d.cfg.Data)

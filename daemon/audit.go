@@ -79,8 +79,8 @@ func chainOf(s store.RecordReader) audit.Source {
 	}
 }
 
-// operations returns a function that writes an audit record of each request that is not a call. It returns nil when the audit is off. A
-// record that cannot be written is logged and does not stop the request. Otherwise an operator could not free space on a full disk.
+// operations returns a function that writes an audit record of an operation. It returns nil when the audit is off. A record that cannot be
+// written is logged and does not stop the operation: an operator must be able to free space on a full disk.
 func (d *daemon) operations() func(context.Context, service.Operation) {
 	if d.plugins.audit == nil {
 		return nil

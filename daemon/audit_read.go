@@ -20,7 +20,7 @@ import (
 const (
 	auditScan     = 20_000 // maximum number of records that a request for one page reads
 	auditVerified = 50_000 // maximum number of records that one request verifies
-	auditCompared = 250    // maximum number of checkpoints that one request compares
+	auditCompared = 250    // maximum number of checkpoints from the daemon's file that one request compares; the same again from the request
 )
 
 // AuditKinds implements [service.Audit].
@@ -79,7 +79,7 @@ func corrupt(err error) error {
 
 // VerifyAudit implements [service.Audit].
 func (a adminOf) VerifyAudit(ctx context.Context, namespace string, from service.AuditStart) (part service.AuditPart, err error) {
-	signed, bad, err := a.signed(namespace, from.Checkpoints) // read before the records, so that each signed record is among them
+	signed, bad, err := a.signed(namespace, from.Checkpoints) // Read the checkpoints before the records: each checkpoint then belongs to a record that is read.
 	if err != nil {
 		return part, err
 	}
@@ -110,7 +110,7 @@ func (a adminOf) VerifyAudit(ctx context.Context, namespace string, from service
 	}
 	r := report()
 	if from.After == 0 {
-		r.Findings = append(bad, r.Findings...) // reported once, with the first part
+		r.Findings = append(bad, r.Findings...) // findings about signatures are reported once, with the first part
 	}
 	part.Records, part.Compared, part.From, part.To, part.Trimmed = r.Records, r.Checkpoints, r.From, r.To, r.Trimmed
 	part.Position, part.Link = v.Last()
@@ -133,8 +133,8 @@ func (a adminOf) recordBefore(ctx context.Context, namespace string, position in
 	return found[0].Position, found[0].Bytes[:call.LinkSize], nil
 }
 
-// signed returns the newest checkpoints of a chain that the daemon's key has signed, ordered by position, and a finding for each checkpoint
-// with another signature. lines contains checkpoints that were stored elsewhere.
+// signed returns checkpoints of a chain that the daemon's key has signed, ordered by position, and a finding for each checkpoint with
+// another signature. It reads the daemon's file and lines, which are checkpoints that were stored elsewhere.
 func (a adminOf) signed(namespace, lines string) ([]audit.Checkpoint, []audit.Finding, error) {
 	var key ed25519.PublicKey
 	if private, err := readAuditKey(auditKeyFile(a.d.cfg)); err == nil {

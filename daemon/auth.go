@@ -24,8 +24,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// localUser returns the principal of the user that runs the daemon on this machine. Both the token of the first start and the user's peer
-// identity at the unix socket give this principal. They are the same person, so this person cannot approve twice in a four-eyes approval.
+// localUser returns the principal of the user that runs the daemon on this machine. The token of the first start and the user's peer
+// identity at the unix socket both give this principal, so that the user cannot approve twice in a four-eyes approval.
 func localUser() tool.Principal {
 	return tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "viewer", "admin"}}
 }

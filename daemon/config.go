@@ -57,7 +57,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 	return c
 }
 
-// check does everything that serve does before it opens the store. The warnings are about settings that are valid but probably unintended.
+// check makes all checks of serve that need no open store. The warnings are about settings that are valid but probably unintended.
 func check(ctx context.Context, cfg *config.Config, o options) (warnings []string, err error) {
 	rules, rulesErr := readRules(cfg)
 	token, tokenErr := readToken(cfg.TokenFile())

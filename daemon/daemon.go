@@ -423,7 +423,7 @@ func (d *daemon) openHTTP(ctx context.Context) error {
 	if d.webAt = lis; d.cfg.TLS.Cert != "" {
 		d.webAt = d.tls.connections.track(lis)
 	}
-	d.onClose(func() error { _ = lis.Close(); return nil }) // the other listeners are closed in the same way
+	d.onClose(func() error { _ = lis.Close(); return nil })
 	return nil
 }
 

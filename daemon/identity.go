@@ -13,7 +13,7 @@ import (
 )
 
 // identities holds the issuers and the rules for client certificates, which identify clients that no token of the daemon names. A reload
-// compares it with the previous one.
+// compares the new identities with these.
 type identities struct {
 	issuers      []oidc.Issuer
 	certificates []access.CertificateRule
@@ -107,7 +107,8 @@ func (d reloader) readIdentities(cfg *config.Config) (n nextIdentities, err erro
 	return n, err
 }
 
-// reloadIdentities applies the identities and reports whether they changed. Unchanged ones keep their keys and verified tokens.
+// reloadIdentities applies the identities and reports whether they changed. If nothing changed, the issuers keep their keys and verified
+// tokens.
 func (d reloader) reloadIdentities(n nextIdentities) bool {
 	if reflect.DeepEqual(n.identities, *d.reload.identities.Load()) {
 		return false

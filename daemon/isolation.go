@@ -106,7 +106,7 @@ func ofShell(t *tool.Descriptor) bool {
 	return t.Source == builtin && (t.OwnID() == "bash" || t.OwnID() == "bash_input")
 }
 
-// isolation returns the facts for the records of a tool's calls.
+// isolation returns a function that returns the isolation facts for the records of a tool's calls.
 func (d *daemon) isolation() func(*tool.Descriptor) []call.Fact {
 	plain := factList(d.runner.Facts())
 	return func(t *tool.Descriptor) []call.Fact {

@@ -141,7 +141,7 @@ func (w *standby) begin(holder string) {
 	}
 }
 
-// end returns the listeners to the daemon, which serves from then on.
+// end stops the server of the standby. The listeners stay open for the daemon. took says whether the daemon now owns the store.
 func (w *standby) end(took bool) {
 	if w.server != nil {
 		w.server.Stop()

@@ -56,8 +56,8 @@ func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient)
 	}
 }
 
-// loadConfig loads the configuration of a command that has configFlags. It prints warnings about environment variables that look like
-// settings.
+// loadConfig loads the configuration of a command that has the flags of [config.AddFlags]. It prints warnings about environment variables
+// that look like settings.
 func loadConfig(a *cli.App, c *cobra.Command) (*config.Config, error) {
 	for _, name := range []string{"address", "token-file", "ca", "tls", "cert", "key"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed {

@@ -67,7 +67,7 @@ func (d *daemon) openManifests() error {
 	return nil
 }
 
-// reloadManifests applies a set of manifests and reports whether it changed.
+// reloadManifests applies a set of manifests and reports whether the set changed.
 func (d reloader) reloadManifests(next *command.Set) (swapped bool, err error) {
 	if next.Same(d.manifests) {
 		return false, nil
@@ -89,7 +89,7 @@ func (d *daemon) proveProfiles(set *command.Set) {
 	}
 }
 
-// proofOf returns the proof of a profile in the workspace; nil when the profile isolates nothing.
+// proofOf returns the proof of a profile in the shared workspace. It returns nil when the profile isolates nothing or does not exist.
 func (d *daemon) proofOf(profile string) *proof {
 	if profile == d.cfg.Bash.Profile {
 		return d.proof.Load()

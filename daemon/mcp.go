@@ -99,8 +99,8 @@ type nextMCP struct {
 	entries []mcp.Entry
 }
 
-// readNextMCP reads the MCP servers and the new profiles of a later configuration. Other settings that affect their isolation need a
-// restart.
+// readNextMCP reads the MCP servers and the new profiles of a later configuration. A change of other settings that affect the isolation of
+// the servers needs a restart.
 func (d reloader) readNextMCP(later *config.Config) (nextMCP, error) {
 	cfg := *d.cfg
 	cfg.MCP, cfg.Sandbox.Profiles = later.MCP, later.Sandbox.Profiles

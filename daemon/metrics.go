@@ -163,7 +163,7 @@ func (d metricsPage) ofEngine(t *metric.Text) {
 	gauge("calls_queued", "Calls that wait for a slot.", int64(s.Queued))
 	t.Gauge("circuit_open", "1 for each source whose circuit is open because its upstream failed.")
 	for i, open := range s.OpenCircuits {
-		if i == 0 || open.Source != s.OpenCircuits[i-1].Source { // one series for the circuits of all namespaces
+		if i == 0 || open.Source != s.OpenCircuits[i-1].Source { // one series for each source, not for each of its namespaces
 			t.Value("circuit_open", 1, "source", open.Source)
 		}
 	}

@@ -83,8 +83,7 @@ func (p *plugins) addNotify(c *config.Config, references expander) error {
 	return nil
 }
 
-// notify delivers the letters that calls produce. Without targets, it only handles the letters for targets that were removed from the
-// configuration.
+// notify delivers the letters that calls produce. Without targets, it only turns letters for removed targets into dead letters.
 func (d *daemon) notify(ctx context.Context) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -67,8 +67,9 @@ func WithHelper(path string) Option {
 // WithReady sets a function that the daemon calls once, when it serves. The function must return soon, because the daemon waits for it.
 func WithReady(f func(Ready)) Option { return func(o *options) { o.ready = f } }
 
-// joined returns the hooks of both sets: first the hooks of a, then the hooks of b. It lists the kinds, because reflect.AppendSlice of Go 1.26
-// hides from escape analysis that the daemon keeps the hooks: a hook made in main stayed on its stack and was overwritten.
+// joined returns the hooks of both sets: first the hooks of a, then the hooks of b. It does not use reflect.AppendSlice, because escape
+// analysis of Go 1.26 then does not see that the daemon keeps the hooks. A hook made in main stayed on the stack of main and was
+// overwritten.
 func joined(a, b hook.Set) hook.Set {
 	return hook.Set{
 		Rewrite: slices.Concat(a.Rewrite, b.Rewrite), Gate: slices.Concat(a.Gate, b.Gate), Admit: slices.Concat(a.Admit, b.Admit),

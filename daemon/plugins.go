@@ -98,7 +98,7 @@ func (p *plugins) addLoopguard(c *config.Config) error {
 }
 
 // addCache adds the cache. It stores results before reminders are added to them. A cache rule that names documents makes the gate read the
-// journal, and the gate then needs a deadline. Deadlines are fixed at the start, so the first such rule needs a restart.
+// journal, and the gate then needs a deadline. Deadlines are fixed at the start, so adding the first such rule needs a restart.
 func (p *plugins) addCache(c *config.Config) error {
 	cfg := c.Cache
 	kept, err := cache.New(cfg)

@@ -97,7 +97,8 @@ tool counts as one of the tier CONFIRM, unless --tier or --source say otherwise.
 	return c
 }
 
-// rule returns the ruling of the configured rules about a call. The tool may be built in, embedded, or listed by a running daemon.
+// rule returns the ruling of the configured rules about a call. The tools are those of the configuration, of the embedding program and of a
+// running daemon.
 func rule(ctx context.Context, a *cli.App, cfg *config.Config, given []tool.Tool, s *assumptions, name string, words []string) (*show.Ruling, error) {
 	rules, err := readRules(cfg)
 	if err != nil {

@@ -159,7 +159,7 @@ func (d *daemon) leave(period time.Duration, stop func(), loops *sync.WaitGroup)
 type fatalError struct{ error }
 
 // drain waits for running calls, ends the streams and closes the listeners. It takes at most the period and a little less than five
-// seconds. Notifications are still delivered while the listeners close.
+// seconds. While the listeners close, answers to sent notifications can still arrive.
 func (d *daemon) drain(period time.Duration) error {
 	d.log.Info("draining", zap.Duration("period", period), zap.Int("running", d.engine.Stats().Running))
 	d.setReady(false)
@@ -206,7 +206,7 @@ func (d *daemon) shutdown(ctx context.Context) {
 	d.service.Stop()
 	var closing sync.WaitGroup
 	if d.web != nil {
-		d.endpoint.Close() // before its connections close, which would cancel the calls of its requests
+		d.endpoint.Close() // Close the MCP endpoint first: the calls of its requests then continue. A closed connection would cancel them.
 		closing.Go(func() { d.web.Shutdown(ctx) })
 	}
 	d.server.Shutdown(ctx)

@@ -94,7 +94,7 @@ func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live
 }
 
 // warmSecrets reads all secrets and logs those that cannot be read. This is not an error, because a file may appear later. Until then,
-// calls that need its secret are refused.
+// calls that need such a secret are refused.
 func (d *daemon) warmSecrets(ctx context.Context) {
 	problems := d.references.Warm(ctx)
 	for _, name := range slices.Sorted(maps.Keys(problems)) {

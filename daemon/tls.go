@@ -10,8 +10,8 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 )
 
-// A liveTLS is the TLS configuration of the listeners. A reload replaces it. Open connections keep the certificate of the daemon, and end if the
-// new configuration refuses the certificate of their client.
+// A liveTLS is the TLS configuration of the listeners. A reload replaces it. Open connections keep the old certificate of the daemon. They
+// end if the new configuration refuses the certificate of their client.
 type liveTLS struct {
 	now         atomic.Pointer[tls.Config]
 	connections tlsConnections
@@ -29,7 +29,7 @@ func (l *liveTLS) config(protocols ...string) *tls.Config {
 			c.NextProtos = protocols
 			c.VerifyConnection = func(s tls.ConnectionState) error {
 				l.connections.verified(hello.Conn, s.PeerCertificates)
-				return admits(l.now.Load(), s.PeerCertificates) // A reload may have replaced c during the handshake.
+				return admits(l.now.Load(), s.PeerCertificates) // Do not use c here: a reload may have replaced it during the handshake.
 			}
 			return c, nil
 		},
@@ -45,7 +45,8 @@ func (l *liveTLS) open(cfg *config.Config) error {
 	return err
 }
 
-// reread reads the files again. It returns nil when the listeners have no TLS, or when the new configuration has none: both need a restart.
+// reread reads the files again. It returns nil when the listeners or the new configuration have no TLS, because only a restart turns TLS on
+// or off.
 func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
 	if l.now.Load() == nil {
 		return nil, nil

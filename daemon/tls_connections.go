@@ -11,7 +11,7 @@ import (
 // tlsConnections are the open connections of the listeners with TLS, with the client certificates that they began with.
 type tlsConnections struct {
 	mu   sync.Mutex
-	open map[string]*tlsConnection // by both addresses, because gRPC and HTTP wrap the connection
+	open map[string]*tlsConnection // by local and remote address: gRPC and HTTP wrap a connection, so it cannot be the key
 }
 
 type tlsConnection struct {

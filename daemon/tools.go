@@ -30,9 +30,9 @@ const builtin = "builtin"
 // embedded is the source of the tools that the embedding program adds with [WithTools].
 const embedded = "embedded"
 
-// mayStartProcesses reports whether calls of a tool may start processes under this daemon. For a built-in or embedded tool, it returns true
-// if the tool declares that it requires isolation or a network. Tools of workers and subagents start no processes. Tools of all other
-// sources are assumed to start processes.
+// mayStartProcesses reports whether calls of a tool may start processes under this daemon. For a built-in, embedded or frontend tool, it
+// returns true if the tool declares that it requires isolation or a network. Tools of workers and subagents start no processes. Tools of
+// all other sources are assumed to start processes.
 func mayStartProcesses(t *tool.Descriptor) bool {
 	if _, elsewhere := worker.NamespaceOf(t.Source); elsewhere {
 		return false // a worker's processes do not run under this daemon's isolation
@@ -93,7 +93,8 @@ func registerTools(r *registry.Registry, cfg *config.Config, all workspaces, o n
 	return jobs, r.Register(embedded, o.given...)
 }
 
-// workspaceTools creates the built-in tools that work in a workspace. Background shells belong to jobs; with nil jobs, it creates new ones.
+// workspaceTools creates the built-in tools that work in a workspace. Background shells belong to jobs; with nil jobs, it creates new
+// [shell.Jobs].
 func workspaceTools(cfg *config.Config, path string, root *os.Root, o needs, jobs *shell.Jobs) ([]tool.Tool, *shell.Jobs, error) {
 	background := shell.Background{Lifetime: cfg.Bash.BackgroundTime, Each: cfg.Bash.BackgroundEach, All: max(64, 2*cfg.Bash.BackgroundEach)}
 	if cfg.Bash.BackgroundEach > 0 {

@@ -212,7 +212,7 @@ func resolveSteps(path string) (steps []string, err error) {
 				at = "/"
 			}
 			rest = append(strings.Split(to, "/"), rest...)
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // next is not a link
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EINVAL): // next is not a link, or does not exist
 			at = next
 		default:
 			return nil, err

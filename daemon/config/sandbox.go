@@ -112,8 +112,8 @@ func (c *Config) Asked(workspace string) []string {
 	return c.withOwnFiles(own, sandbox.DefaultAsked(), workspace)
 }
 
-// withOwnFiles returns a list of files, and adds to it the files in the workspace that configure the daemon. The list is own, which the
-// operator configured. If own is empty, the list is usual.
+// withOwnFiles returns own, the files that the operator configured, or usual if own is empty. It adds the files in the workspace that
+// configure the daemon.
 func (c *Config) withOwnFiles(own, usual []string, workspace string) []string {
 	list := slices.Clone(own)
 	if len(list) == 0 {

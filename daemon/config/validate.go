@@ -151,7 +151,7 @@ func (o *Override) Check() (wrong setting.Problems) {
 	return wrong
 }
 
-// validateNames refuses a new id for a tool that cannot be renamed, and two new ids for the same tool.
+// validateNames refuses a new id for a tool that cannot be renamed, two new ids for the same tool, and the id of tool_search as a new id.
 func (c *Config) validateNames(wrong complaint) {
 	seen := map[[2]string]bool{}
 	for i, n := range c.Tools.Names {

@@ -74,7 +74,7 @@ func (r *yamlReader) value(n *yaml.Node, to reflect.Value, key string) {
 		n = n.Alias
 	}
 	r.from[key] = fmt.Sprintf("%s:%d", r.file, n.Line)
-	if strings.Contains(key, "[") { // Record one line for the list, because a line may hold several of its elements.
+	if strings.Contains(key, "[") { // Record the column of a list element too, because a line may hold several elements.
 		r.from[key] += fmt.Sprintf(":%d", n.Column)
 	}
 	switch {

@@ -175,8 +175,8 @@ func ofDisk(f *Facts) []service.Problem {
 	return nil
 }
 
-// timeLeft returns when the disk is full at the pace between two samples. ok is false when the samples are too close or the space does not
-// shrink.
+// timeLeft returns the time until the disk is full, at the pace between two samples. ok is false when the samples are too close or the
+// space does not shrink.
 func timeLeft(first, last *service.LoadSample) (left time.Duration, ok bool) {
 	const enough = 20 * time.Minute // samples of a shorter time show no trend
 	passed, used := last.Time.Sub(first.Time), first.DiskFree-last.DiskFree

@@ -28,8 +28,8 @@ import (
 
 // A Config says which calls are traced, and where spans are sent.
 type Config struct {
-	// Ratio is the share of calls to trace, greater than 0 and at most 1. If a request says whether to trace its call, that decides
-	// instead.
+	// Ratio is the share of calls to trace, greater than 0 and at most 1. If a request itself says whether to trace its call, Ratio does not
+	// apply.
 	Ratio float64
 	// Endpoint is the URL of the OTLP receiver. When it is empty, OTEL_EXPORTER_OTLP_ENDPOINT and the related variables apply.
 	Endpoint string

@@ -27,7 +27,7 @@ func Credentials(s PolicyStore) access.Store { return credentials{s} }
 type credentials struct{ store PolicyStore }
 
 func (c credentials) put(s *access.Stored, text []byte) error {
-	// A change that has begun must not be given up, because a client cannot know whether it was stored.
+	// Do not stop a change when the request ends: the client could not know whether the change was stored.
 	err := c.store.PutPolicy(context.Background(), store.Policy{Namespace: s.Principal.Namespace, Kind: CredentialKind, Key: s.ID, Expires: call.StampOf(s.Expires), Value: text})
 	if err != nil {
 		return refusal.OfCall(err, s.ID)

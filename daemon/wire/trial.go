@@ -67,8 +67,8 @@ type trial struct {
 	before, after *permission.Gate
 }
 
-// begin waits for its turn and parses the rules. The caller calls end when the trial is over. When the text has an error, the trial contains
-// the error and no gates.
+// begin waits until no other trial runs, and parses the rules. The caller calls end when the trial is over. When the text has an error, the
+// trial contains the error and no gates.
 func (t *rules) begin(ctx context.Context, p tool.Principal, text *string) (_ *trial, end func(), err error) {
 	select {
 	case t.busy <- struct{}{}:
@@ -138,7 +138,7 @@ func (t *rules) TryCalls(ctx context.Context, p tool.Principal, text *string, la
 	}
 }
 
-// judge adds a past call. in is nil for a call that cannot be judged.
+// judge asks both gates about a past call and adds their answers to the trial. in is nil for a call that cannot be judged.
 func (t *trial) judge(ctx context.Context, in *hook.Input, c *call.Call) error {
 	t.Since = c.Created
 	if in == nil {
