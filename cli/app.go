@@ -31,8 +31,8 @@ type App struct {
 	Out, Err io.Writer
 	Environ  []string
 	Now      func() time.Time
-	// Each field is true when that stream is a terminal. On a terminal the output of tools is escaped, and colour, a spinner and questions
-	// are possible.
+	// The next fields say whether In, Out and Err are terminals. On a terminal the output of tools is escaped, and colour, a spinner and
+	// questions are possible.
 	InTerminal, OutTerminal, ErrTerminal bool
 
 	Output string // the form of the data for commands that have --output, see [App.OutputFlag]
@@ -40,7 +40,7 @@ type App struct {
 	connection connection
 	added      []addition
 	editing    atomic.Bool // an editor has the terminal and handles Ctrl-C itself
-	started    bool        // a command has begun to run; a later error is not automatically a usage error
+	started    bool        // a command has begun to run; every error before that is a usage error
 }
 
 // New returns the command line for this process and its standard streams.

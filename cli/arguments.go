@@ -25,8 +25,8 @@ func splitPair(text string) (pair, bool) {
 	return pair{key, value, false}, true
 }
 
-// ArgumentsOf builds the JSON text of an object from pairs. The schema of each property determines the type of its value. A key that is
-// repeated makes a list if its schema is an array. The daemon validates the result against the whole schema.
+// ArgumentsOf builds the JSON text of an object from pairs. The schema of each property determines the type of its value. If the schema of
+// a key is an array, each value of the key becomes an element. The daemon validates the result against the whole schema.
 func ArgumentsOf(words []string, schema string) (string, error) {
 	properties := propertiesOf(schema)
 	type member struct {
@@ -144,8 +144,8 @@ func (s *shape) resolve(depth int, defs ...map[string]*shape) {
 	s.Items.resolve(depth-1, defs...)
 }
 
-// kinds returns the JSON types that a word may have. If the schema names no type, they are the types of its enum values, and without an
-// enum "string".
+// kinds returns the JSON types that a word may have. If the schema names no type, they are the types of its enum values. Without these the
+// result is empty, which means a string.
 func (s *shape) kinds() []string {
 	if s == nil {
 		return nil

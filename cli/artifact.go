@@ -75,7 +75,7 @@ type artifactRange struct {
 	line, lines       int64
 	search            string
 	regexp, ignoring  bool
-	givenOffset, some bool // --offset or --limit was given; --line or --lines was given
+	givenOffset, some bool // givenOffset: --offset or --limit was given; some: --line or --lines was given
 }
 
 func (r *artifactRange) check() error {

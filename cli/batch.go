@@ -190,7 +190,7 @@ func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.Batc
 		return err
 	}
 	p.screen.wait("")
-	if a.Output != FormJSONL { // with jsonl, the outcome was the last frame
+	if a.Output != FormJSONL { // with jsonl, the outcome was printed as the last frame
 		if err := a.Print(done, a.OutView().Batch(done)); err != nil {
 			return err
 		}
@@ -198,7 +198,8 @@ func followBatch(ctx context.Context, a *App, client *client, spec *tooldv1.Batc
 	return endOfBatch(done)
 }
 
-// endOfBatch returns the exit code of a batch. A call that waits for a decision takes precedence over one that failed.
+// endOfBatch returns the exit code of a batch. A call that waits for a decision takes precedence over a failed call, and a failed call over
+// a cancelled one.
 func endOfBatch(b *tooldv1.BatchFinished) error {
 	if len(b.GetOpen()) > 0 {
 		return ending(ExitSuspended)

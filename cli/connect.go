@@ -95,7 +95,7 @@ func (a *App) Dial() (*grpc.ClientConn, error) {
 	return a.connect(token != "", options...)
 }
 
-// DialAt prepares a connection to the daemon at address without the user's token: each request carries the identity of another principal.
+// DialAt prepares a connection to the daemon at address without the user's token. The caller adds the token of a principal to each request.
 // If address is empty, DialAt uses the address from the flags or the environment.
 func (a *App) DialAt(address string) (*grpc.ClientConn, error) {
 	if address != "" {
@@ -231,7 +231,7 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 // the check.
 func (bearer) RequireTransportSecurity() bool { return false }
 
-// loopbackHost adds the loopback address to an address without a host, so that a daemon does not listen on all networks by accident.
+// loopbackHost adds the loopback address to an address without a host, as the daemon does for its listeners.
 func loopbackHost(address string) string {
 	if strings.HasPrefix(address, ":") {
 		return "127.0.0.1" + address

@@ -238,8 +238,8 @@ func plainFinals(prefix, between string) string {
 	return ""
 }
 
-// setModes passes mode changes except, in old output, those that make the terminal send reports: size (2048), colours (2031) and focus
-// (1004). It also removes mode 2, which switches the terminal to VT52 sequences. A program works without these modes.
+// setModes passes mode changes. From old output it removes the modes that make the terminal send reports: size (2048), colours (2031) and
+// focus (1004). It also removes mode 2, which switches the terminal to VT52 sequences. A program works without these modes.
 func (s *outputFilter) setModes(prefix, numbers string, final rune) {
 	var kept []string
 	for n := range strings.SplitSeq(numbers, ";") {

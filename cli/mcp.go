@@ -33,7 +33,7 @@ such questions without asking a person.`,
 			defer conn.Close()
 			tools := tooldv1.NewToolServiceClient(conn)
 			if _, err := tools.ListTools(c.Context(), &tooldv1.ListToolsRequest{PageSize: 1}); err != nil {
-				return err // the user of the client sees why there are no tools
+				return err // the MCP client shows its user why there are no tools
 			}
 			s := mcpserver.New(mcpserver.Config{Conn: conn, Version: a.Version, Approvals: func() bool { return approvals }})
 			return s.Run(c.Context(), stdio{a})

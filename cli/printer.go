@@ -142,7 +142,8 @@ func (p *printer) bytes(id, stream string, b []byte) error {
 // streamBegin is how many bytes of each stream are kept, to recognise the stream in the result.
 const streamBegin = 1 << 10
 
-// place returns where a stream goes. stderr never goes to standard output, and neither does any stream with --output json.
+// place says whether a stream goes to standard output or standard error, and whether that is a terminal. stderr always goes to standard
+// error. Other streams go to standard output only with --output table.
 func (p *printer) place(stream string) (toOut, terminal bool) {
 	if stream != "stderr" && p.a.Output == FormTable {
 		return true, p.a.OutTerminal

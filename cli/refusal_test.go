@@ -50,7 +50,8 @@ func TestExitCodesOfRefusals(t *testing.T) {
 	new(run).do(t, nobody, "nonsense").expect(t, ExitUsage, "", `unknown command "nonsense"`)
 }
 
-// TestExitCodesAreDocumented compares the documentation page with the help text, and both with the constants.
+// TestExitCodesAreDocumented checks that the help text lists all exit codes, and that the documentation page describes each one in the same
+// words.
 func TestExitCodesAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../docs/reference/command-line.md")
 	if err != nil {

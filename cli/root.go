@@ -15,7 +15,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	return a.report(ctx, root.ExecuteContext(ctx))
 }
 
-// Add adds a command that is not a client of the daemon to the group.
+// Add adds a command to the group, such as [GroupStore].
 func (a *App) Add(group string, c *cobra.Command) { a.added = append(a.added, addition{"", group, c}) }
 
 // AddTo adds a subcommand to the command named parent.

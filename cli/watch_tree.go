@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	treeCalls = 200                    // the newest calls of a run
+	treeCalls = 200                    // how many calls are drawn: the newest of the run
 	treePause = 200 * time.Millisecond // the shortest time between two refreshes
 )
 
@@ -68,7 +68,7 @@ type treeWatch struct {
 	lines         int // number of lines drawn
 }
 
-// live redraws on each frame until the watch ends.
+// live redraws soon after each event and once a second, until the watch ends.
 func (t *treeWatch) live(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
 	look := time.NewTimer(0) // fires at once
 	defer look.Stop()

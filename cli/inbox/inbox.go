@@ -33,7 +33,7 @@ type Daemon interface {
 // A Config is the configuration of an inbox. All fields except Notice are required.
 type Config struct {
 	Daemon  Daemon
-	In, Out *os.File // must be a terminal
+	In, Out *os.File // must be terminals
 	Notice  string   // the first message shown; may be empty
 	View    func() show.View
 	// Edit opens JSON text in an editor on the same terminal and returns the edited text.
@@ -61,8 +61,8 @@ func Run(ctx context.Context, cfg Config) (err error) {
 	return s.loop()
 }
 
-// session is the state of one Run of the inbox. Only the goroutine that runs loop uses the fields model and terminal. Other goroutines send
-// functions to that goroutine, which runs them.
+// session is the state of one Run of the inbox. Only the goroutine that runs loop uses the fields m and t. Other goroutines send functions
+// to that goroutine, which runs them.
 type session struct {
 	cfg    Config
 	ctx    context.Context
@@ -273,7 +273,8 @@ func (s *session) edit() error {
 	return nil
 }
 
-// template returns an answer to start editing from: the members that the schema names, without values.
+// template returns the text from which the user edits an answer. If the tool itself gets the decision, it is the arguments of the call.
+// Otherwise it has the members that the schema names, without values.
 func template(s *tooldv1.Suspension) string {
 	if s.GetResumeMode() == tooldv1.ResumeMode_RESUME_MODE_PASS_DECISION_TO_TOOL && s.GetPending().GetArguments() != "" {
 		return s.GetPending().GetArguments()

@@ -61,7 +61,7 @@ type model struct {
 	arguments     string // edited arguments, or an edited answer, awaiting confirmation
 	decision      *tooldv1.Decision
 	keeps         string            // remember option of the ticket for which the approval is kept
-	decided       map[string]string // suspensions decided here; a vote has its decision id as value, because an edit can void the vote
+	decided       map[string]string // key: suspension decided here; value: "", or the decision id of a vote, because an edit can void the vote
 	count         int               // number of decisions made here
 	message       string
 	alarm         bool
@@ -135,7 +135,7 @@ func (m *model) answered(e *entry, d *tooldv1.Decision) {
 	m.remove(e)
 }
 
-// remove removes an entry that was decided here and chooses the next one.
+// remove removes an entry that was decided here. If the entry was chosen, the next entry becomes chosen.
 func (m *model) remove(e *entry) {
 	i := slices.Index(m.entries, e)
 	if i < 0 {

@@ -102,7 +102,7 @@ func orNone(there bool, s string) string {
 	return ""
 }
 
-// callArguments shows the requested and the effective arguments if they differ.
+// callArguments shows the arguments. If the requested and the effective arguments differ, it shows both.
 func (v View) callArguments(c *tooldv1.Call) string {
 	requested, effective := c.GetRequestedArguments(), c.GetEffectiveArguments()
 	var b strings.Builder

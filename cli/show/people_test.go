@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// TestClaimIsShownUntilItEnds checks every view of a ticket. The name of the claimant is data.
+// TestClaimIsShownUntilItEnds checks that every view of a ticket shows a claim until the claim ends, and escapes the name of the claimant.
 func TestClaimIsShownUntilItEnds(t *testing.T) {
 	now := time.Date(2027, 3, 14, 15, 9, 26, 0, time.UTC)
 	c := &tooldv1.Call{Suspension: &tooldv1.Suspension{

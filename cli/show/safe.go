@@ -64,8 +64,8 @@ func writeRune(b *strings.Builder, r rune, raw string, lines bool) {
 	}
 }
 
-// visible reports whether a terminal shows a visible sign for r, at the position of r in the text. Letters that Unicode marks as default ignorable are letters to package
-// unicode, but they are invisible: a Hangul filler looks like a space.
+// visible reports whether a terminal shows a visible sign for r, at the position of r in the text. Characters that Unicode marks as default
+// ignorable are invisible, although package unicode takes some of them for letters. An example is the Hangul filler.
 func visible(r rune) bool {
 	switch {
 	case r < 0x80:
@@ -90,7 +90,7 @@ func JSON(text string) string {
 		switch {
 		case visible(r), r == '\n', r == '\t', r == utf8.RuneError:
 			b.WriteString(text[i : i+size])
-		case r == '\r': // only between values
+		case r == '\r': // a carriage return occurs only between values
 			b.WriteByte(' ')
 		case r >= 0x10000:
 			fmt.Fprintf(&b, `\u%04x\u%04x`, 0xd800+(r-0x10000)>>10, 0xdc00+(r-0x10000)&0x3ff)
