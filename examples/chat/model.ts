@@ -2,7 +2,7 @@ import { simulateReadableStream, type LanguageModel } from 'ai';
 
 /**
  * A model without a provider, so that the example needs no key. It answers "use TOOL ARGUMENTS" with a call of the tool, and says what the tool
- * answered. Replace it with a real one, such as `openai('…')`.
+ * answered. Replace it with a real model, such as `openai('…')`.
  */
 export const model: LanguageModel = {
   specificationVersion: 'v4', provider: 'example', modelId: 'echo', supportedUrls: {},

@@ -8,7 +8,7 @@ import { POST } from './route';
 import { GET } from './stream';
 import { sessions } from './toold';
 
-// Stands for a framework such as Next.js. It keeps chats in memory.
+// This file takes the place of a framework such as Next.js. It keeps chats in memory.
 const chats = new Map<string, UIMessage[]>(), login = randomUUID();
 const html = '<!doctype html><title>Chat</title><body><script type="module" src="/page.js"></script>';
 const secure = { 'content-security-policy': "default-src 'self'", 'x-content-type-options': 'nosniff' };

@@ -1,5 +1,5 @@
 #!/bin/sh
-# toold starts it twice: first it asks and exits, then it runs again with the answer. Each output line is JSON.
+# toold starts this script twice. The first run asks and exits; the second run gets the answer. Each output line is JSON.
 branch=$2
 if [ -z "$TOOLD_RESUME" ]; then
   printf '{"suspend": {"action": "input", "message": "Remove this branch for good?", "response_schema": {"enum": ["yes", "no"]}}}\n'

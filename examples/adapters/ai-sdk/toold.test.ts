@@ -1,4 +1,4 @@
-/** The adapter with both versions of the real package, a model that follows a script, and a real daemon. */
+/** Tests the adapter with both versions of the real package, a model that follows a script, and a real daemon. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as v7 from "ai";
@@ -73,7 +73,7 @@ for (const [version, { sdk, model }] of Object.entries(versions)) {
   });
 
   test(`ai ${version}: a call that nobody approved in the SDK is not decided`, async () => {
-    const automatic = [ // what the history contains when a policy of the application approved the call
+    const automatic = [ // the messages that the history contains when a policy of the application approved the call
       { role: "assistant", content: [{ type: "tool-approval-request", approvalId: "a1", toolCallId: "call_x", isAutomatic: true }] },
       { role: "tool", content: [{ type: "tool-approval-response", approvalId: "a1", approved: true }] },
     ];

@@ -33,7 +33,7 @@ export async function tooldTools(client: Client, { threadId, approver, allow }: 
           if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or another person was faster
         }
       }
-      call = await run(true); // waits while another question is open
+      call = await run(true); // waits until every open question of the call is answered
       const { error, message, data, modelText } = call.result!;
       if (error) throw new Error(modelText || error.message);
       return message || (data ? JSON.parse(data) : "");

@@ -1,4 +1,4 @@
-/** The adapter with the real package, a model that follows a script, and a real daemon. */
+/** Tests the adapter with the real package, a model that follows a script, and a real daemon. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Agent, RunContext, RunState, Runner, Usage, type Model, type ModelRequest } from "@openai/agents";

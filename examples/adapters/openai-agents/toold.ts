@@ -35,7 +35,7 @@ export async function tooldTools(client: Client, { threadId, approver, allow }: 
           if ((e as TooldError).reason !== "ALREADY_DECIDED") throw e; // the answer came twice, or another person was faster
         }
       }
-      call = await run(true); // waits while another question is open
+      call = await run(true); // waits until every open question of the call is answered
       const { message, data, modelText } = call.result!;
       return modelText || message || data;
     },
