@@ -793,7 +793,7 @@ func TestT129SocketsOfLater(t *testing.T) {
 			t.Fatalf("%s: %+v, %v: %q %q", name, exit, err, text, out.read("stderr"))
 		}
 		for line := range strings.Lines(text) {
-			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // These sockets may work, because they reach only the other end of the pair.
+			stays := strings.HasPrefix(line, "pair 1 ") || strings.HasPrefix(line, "pair 5 ") // A stream or seqpacket pair may work, because it reaches only its other end.
 			if strings.HasSuffix(line, " none\n") && !stays {
 				t.Errorf("%s: %s", name, line)
 			}

@@ -52,7 +52,7 @@ func openHelper(path string) (*os.File, error) {
 	}
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(helper.Name, flags|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // Before Linux 6.3 there is no such flag, and memfds are executable without it.
+	if errors.Is(err, unix.EINVAL) { // Before Linux 6.3 the flag MFD_EXEC does not exist, and memfds are executable without it.
 		fd, err = unix.MemfdCreate(helper.Name, flags)
 	}
 	if err != nil {

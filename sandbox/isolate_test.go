@@ -48,7 +48,7 @@ func TestIsolatedExit(t *testing.T) {
 	}
 }
 
-// A Runner without a helper refuses all isolated runs and runs the others.
+// A Runner without a helper refuses runs with a policy. Runs without a policy work.
 func TestNoHelper(t *testing.T) {
 	r := open(t, func(c *sandbox.Config) { c.Helper = sandbox.NoHelper })
 	dir := t.TempDir()

@@ -68,7 +68,7 @@ func (run *run) inSession(c *census) map[int]process {
 // confirmBound. It adds the PIDs of the processes that it has signalled to killed. group is the process group of a main process that is not
 // reaped yet, or 0.
 //
-// end first stops the processes. It kills them only when a census contains no new process, because a stopped process cannot fork and still
+// end first stops the processes. It kills them only when a census contains no new process. A stopped process cannot fork, and it still
 // shows which processes are its children.
 func (f *family) end(group int, killed map[int]bool, find finder) []process {
 	const (

@@ -13,7 +13,7 @@ type pack struct {
 	known map[int]uint64
 }
 
-// remember removes processes that are no longer in c and adds the living ones of found.
+// remember removes processes that are no longer in c and adds the living processes in found.
 func (k *pack) remember(c *census, found map[int]process) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

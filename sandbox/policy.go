@@ -79,8 +79,8 @@ type Limits struct {
 const (
 	defaultProcesses = 4096
 	leastProcesses   = 310 // the kernel reserves the first 300 process numbers of a PID namespace
-	// noDump is a core size limit of 1 byte. Unlike the limit 0, it also prevents the kernel from starting a core dump handler, which is a
-	// program that core_pattern names after a pipe sign.
+	// noDump is a core size limit of 1 byte. Unlike the limit 0, it also prevents the kernel from starting a core dump handler: the program
+	// that core_pattern names after a pipe sign.
 	noDump     = 1
 	leastFiles = 256 // The helper needs this many file descriptors before it becomes the command.
 )

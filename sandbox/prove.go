@@ -26,7 +26,7 @@ import (
 //
 // A protection that the canary could break counts as not held, whatever the configuration says.
 func (r *Runner) Prove(ctx context.Context, policy Policy) (isolation.Facts, error) {
-	policy.Limits.Processes = leastProcesses // The smallest permitted limit is reached fastest and proves the same.
+	policy.Limits.Processes = leastProcesses // The canary reaches the smallest permitted limit fastest, and a larger limit would prove nothing more.
 	for left := canaries; ; {
 		exit, try, err := r.prove(ctx, policy, func(run *run) { r.keepShort(run, false) })
 		refused, is := errors.AsType[*RefusedError](err)

@@ -66,7 +66,7 @@ func TestKilledDuringACanary(t *testing.T) {
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // An error is expected, because the process was killed.
 	until(t, "the end of the canary's processes", func() bool {
-		left = slices.DeleteFunc(left, func(pid int) bool { // the kernel reparented them to this process
+		left = slices.DeleteFunc(left, func(pid int) bool { // the kernel has reparented these processes to the test process, so the test waits for them
 			got, err := syscall.Wait4(pid, nil, syscall.WNOHANG|syscall.WALL, nil)
 			return got == pid || err == syscall.ECHILD
 		})

@@ -18,7 +18,7 @@ type record struct {
 	Daemon identity   `json:"daemon"`
 	Main   identity   `json:"main"`
 	Away   []identity `json:"away,omitempty"`
-	Tag    string     `json:"tag,omitempty"` // tag of its Spec, perhaps cut
+	Tag    string     `json:"tag,omitempty"` // Tag of the run's Spec, cut to longestTag bytes
 }
 
 // records manages the record files in a directory. It reuses the file of an ended run, because creating and removing a file takes longer

@@ -304,7 +304,7 @@ func TestHelperLeaksNothing(t *testing.T) {
 	}
 	slack := map[string]int{"namespaces of net": runs / 3, "descriptors of this process": 10, "threads of the helper": 16} // the Go runtime may start a few threads
 	var grown string
-	for range 100 { // Waits, because kernel namespaces end a little after their processes, and file descriptors are closed a little after Run returns.
+	for range 100 { // The loop waits, because kernel namespaces end a little after their processes, and file descriptors are closed a little after Run returns.
 		grown = ""
 		for name, n := range held(t, helper) {
 			if n > before[name]+slack[name] {

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attackOldModes tries the calls that only this architecture has.
+// attackOldModes tries the older calls that set a mode, which only amd64 has.
 func attackOldModes(path uintptr, tell func(string, syscall.Errno)) {
 	for _, mode := range []uintptr{0o4755, 0o6755, 0o2755} {
 		_, _, errno := syscall.RawSyscall(unix.SYS_CHMOD, path, mode, 0)

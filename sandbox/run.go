@@ -79,7 +79,7 @@ func (r *Runner) startLoop() {
 // start forks the process and starts the goroutines that attend it. After an error the caller must not attend the run. When start returns
 // an error and run.handle is set, the process ran for a moment.
 func (r *Runner) start(ctx context.Context, run *run) error {
-	// Checked here, because the kernel reports a missing directory with the same error as a missing program.
+	// The directory is checked here, because the kernel reports a missing directory with the same error as a missing program.
 	if at, err := os.Stat(run.spec.Dir); err != nil || !at.IsDir() {
 		return fmt.Errorf("directory %s: %w", run.spec.Dir, cmp.Or(err, error(syscall.ENOTDIR)))
 	}

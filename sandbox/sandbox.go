@@ -140,7 +140,7 @@ type Exit struct {
 	Signal   string        // such as SIGKILL; empty when the process exited
 	Duration time.Duration // time until the main process ended
 	CPU      time.Duration // processor time of the main process and the children that it waited for; with a control group, of all processes
-	MaxRSS   int64         // maximum memory of the largest of these processes, in bytes
+	MaxRSS   int64         // maximum memory in bytes of the main process, or of a child that it waited for, whichever is larger
 	OOMKills int           // number of processes that the kernel killed because the control group exceeded its memory limit
 	// Killed contains the PIDs of processes that lived when the killing began and were signalled, including the main process. It is sorted.
 	Killed []int

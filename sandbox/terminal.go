@@ -119,8 +119,8 @@ func openTerminal(s Size) (ours, theirs *os.File, err error) {
 	if err = resize(ours, s); err != nil {
 		return nil, nil, err
 	}
-	// The other end is opened through the file descriptor and not by path, because /dev/pts of this mount namespace may be another
-	// instance.
+	// The other end is opened through the file descriptor and not by path, because /dev/pts of this mount namespace may show another
+	// instance of devpts.
 	var fd uintptr
 	err = control(ours, func(master uintptr) error {
 		var errno syscall.Errno
@@ -140,7 +140,7 @@ const (
 	ioctlSignal = 0x40045436
 )
 
-// terminalName returns the path of the other end.
+// terminalName returns the path of the end for the process.
 func terminalName(ours *os.File) (string, error) {
 	var n int32
 	err := ioctl(ours, syscall.TIOCGPTN, unsafe.Pointer(&n))

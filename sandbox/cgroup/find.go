@@ -83,7 +83,7 @@ func ParseOwn(text string) map[string]string {
 	return own
 }
 
-// Dir returns the directory of a group, or "" when the mount does not contain it.
+// Dir returns the directory of a group, or "" when the mount does not contain the group.
 func (m Mount) Dir(group string) string {
 	inside, err := filepath.Rel(m.Root, group)
 	if err != nil || !filepath.IsLocal(inside) {
@@ -213,8 +213,8 @@ func tryOut(dir, probe string, files ...string) error {
 }
 
 // findSecond looks for a version 2 group in which new groups can be created. The daemon's own group is not possible, because a group with
-// processes cannot enable controllers for its children. So findSecond uses parent, or if that is empty, the group above the daemon's own
-// group, if this group is delegated to the daemon.
+// processes cannot enable controllers for its children. So findSecond uses parent. When parent is empty, it uses the group above the
+// daemon's own group, which must be delegated to the daemon.
 func findSecond(mounts []Mount, own map[string]string, parent, probe string) place {
 	p := place{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
 	if parent == "" {

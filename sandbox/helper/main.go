@@ -13,9 +13,8 @@ import (
 // Main runs the helper and does not return. A program whose argument zero is [Name] must call it first.
 func Main() {
 	runtime.LockOSThread() // The cloned process has only the thread that called clone, so this goroutine must stay on its thread.
-	// Opens every free low descriptor, so that descriptors that are opened later get numbers above those of process 1. It replaces no open
-	// descriptor: when the helper is part of a larger program, such as the daemon, the Go runtime of that program may be opening
-	// descriptors at the same time.
+	// This loop opens every free low descriptor, so that later descriptors get numbers above those of process 1. It does not replace open
+	// descriptors, because the Go runtime of the program may open some at the same time.
 	for fd := 0; fd <= proxyFD; {
 		var err error
 		if fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {

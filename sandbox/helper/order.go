@@ -76,7 +76,7 @@ type Order struct {
 	Network    bool     `json:"network"`   // uses the machine's network instead of an empty one
 	Proxy      int      `json:"proxy"`     // port of a listener on the loopback device of the empty network; 0 means no listener
 	Read       []string `json:"read"`      // paths that are shown read-only; those that do not exist are omitted
-	Workspace  string   `json:"workspace"` // shown at the same path
+	Workspace  string   `json:"workspace"` // path of the workspace, on the machine and in the new root
 	Within     string   `json:"within"`    // directory that must contain the workspace after symbolic links are resolved; empty means that links may lead anywhere
 	Writable   bool     `json:"writable"`  // the command may write the workspace
 	HomeAt     string   `json:"home_at"`   // path of the writable home in the new root; empty means no home

@@ -235,8 +235,7 @@ func objectOf(text []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// strictly decodes a JSON value into the Go value that to points to. It rejects members for which this Go value has no field with exactly
-// the same name.
+// strictly decodes a JSON value into the Go value that to points to. It rejects members for which this Go value has no field.
 func strictly(value json.RawMessage, to any) error {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.DisallowUnknownFields()

@@ -120,7 +120,8 @@ func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 	}
 }
 
-// take returns an idle program of an owner, or nil when there is none. It ends idle programs of the owner whose secrets have changed.
+// take returns an idle program of an owner, or nil when there is none. It ends the idle programs of the owner that were started with other
+// secrets.
 func (p *pool) take(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()

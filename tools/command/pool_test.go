@@ -151,7 +151,8 @@ func TestHotCancel(t *testing.T) {
 	}
 }
 
-// The test checks that a protocol violation ends the process and fails the call that the process served.
+// The test checks the error of a call when its process ends early, violates the protocol or cannot be started. A later call gets a new
+// process.
 func TestHotFailures(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -14,8 +14,8 @@ type resource struct {
 	Shared bool   `yaml:"shared"`
 }
 
-// resources returns the resources of a call. It returns none, so that the call is exclusive, when an argument of an id is missing or the
-// resources are not valid.
+// resources returns the resources of a call. When an argument of an id is missing, or when the resources are not valid, it returns none,
+// and the call is exclusive.
 func (e *effects) resources(values, defaults map[string]any) (list []tool.Resource) {
 	f := &filling{values: values, defaults: defaults}
 	for _, r := range e.Resources {

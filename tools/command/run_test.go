@@ -192,8 +192,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// The runner cancelling calls the function in its field printed after each output of the program, and the function in its field ended after
-// the program has ended.
+// cancelling is an Exec that calls printed after each output of the program, and ended after the program has ended.
 type cancelling struct {
 	command.Exec
 	printed, ended func()
@@ -251,8 +250,8 @@ func TestCancelComesLate(t *testing.T) {
 	}
 }
 
-// TestIsolation checks that a program sees its own files and the workspace, and starts in its directory. It does not run when it cannot be
-// isolated.
+// TestIsolation checks that a program sees its own files and the workspace, and starts in the directory run.directory. It does not run when
+// it cannot be isolated.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -273,7 +273,8 @@ func fieldOf(t *template) string {
 	return ""
 }
 
-// refuseOption rejects a value that the program could take for an option.
+// refuseOption rejects a value that the program could take for an option. It also rejects an empty value after an option, because the
+// program would then use the next argument as the value.
 func (m *Manifest) refuseOption(f *filling, e *element, text string) {
 	prefix := e.text.prefix()
 	switch {

@@ -23,7 +23,7 @@ import (
 type scripted struct {
 	cfg        *Config
 	m          *Manifest
-	at         *reader // knows the positions in the manifest, for error messages
+	at         *reader // contains the positions in the manifest, for error messages
 	key        string  // hash of the manifest and everything it depends on; two tools with the same key behave the same
 	descriptor tool.Descriptor
 	defaults   map[string]any

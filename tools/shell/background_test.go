@@ -259,8 +259,8 @@ func TestBackgroundIsBounded(t *testing.T) {
 	}
 }
 
-// TestBackgroundEnds checks that a shell and all its processes end in each of these cases: its lifetime is over, its run ends, its call is
-// purged, the daemon stops, or its call is cancelled before the shell moves to the background.
+// TestBackgroundEnds checks that a shell and all its processes end when its run ends, its call is purged, its lifetime is over or the
+// daemon stops. They also end when the call is cancelled before the shell moves to the background.
 func TestBackgroundEnds(t *testing.T) {
 	f := background(t, shell.Background{})
 	script := `(setsid bash -c 'trap "" TERM HUP; echo $$ > pid; sleep 1000' >/dev/null 2>&1 </dev/null &); until [ -s pid ]; do sleep 0.01; done; echo ready; sleep 1000`

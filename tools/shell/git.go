@@ -10,7 +10,7 @@ import (
 // abbreviation of such an option counts as the option.
 var gitReaders = map[string]struct {
 	refused string // prefixes of options with which the subcommand may do more
-	// When only is not empty, the subcommand only reads if it has no other options and operands than these.
+	// When only is not empty, the subcommand only reads if all its options and operands are in this list.
 	only string
 }{
 	"status": {}, "log": gitDiffs, "diff": gitDiffs, "show": gitDiffs, "whatchanged": gitDiffs, "diff-tree": gitDiffs, "diff-index": gitDiffs,

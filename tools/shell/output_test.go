@@ -45,8 +45,8 @@ func (s script) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error)
 
 var missing = regexp.MustCompile(`\n\[… (\d+) bytes left out; the full text is artifact://[^/]+/(\w+) …\]\n`)
 
-// The test checks that for any output the result does not exceed its budget. It contains each stream in full, or its real beginning and
-// end.
+// The test checks that for any output the result does not exceed its budget. The result contains each stream in full, or the real beginning
+// and end of the stream.
 func TestResultKeepsHeadAndTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := script{}
