@@ -35,7 +35,7 @@ func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 			return theirs, err
 		}
 		pipe := os.NewFile(uintptr(fds[1]), "|1")
-		n, _ := unix.Write(fds[1], []byte(text)) // n is -1 when the pipe has no space.
+		n, _ := unix.Write(fds[1], []byte(text)) // n is -1 when the write fails.
 		if n = max(n, 0); n == len(text) {
 			pipe.Close()
 			continue

@@ -302,7 +302,7 @@ func (run *run) over() bool {
 func (run *run) account(exit *Exit) {
 	select {
 	case <-run.ended:
-	case <-time.After(confirmBound): // The waiting goroutine may run later than the census that saw the end.
+	case <-time.After(confirmBound): // The goroutine that waits for the process may close run.ended a little later.
 		exit.Duration = time.Since(run.began)
 		run.handle.Release()
 		return

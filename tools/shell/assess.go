@@ -87,7 +87,7 @@ func (a *analysis) notes() []string {
 	return notes
 }
 
-// shown returns the first parts for people.
+// shown returns the first parts, with shortened texts, as an approver sees them.
 func (a *analysis) shown() []tool.CommandPart {
 	parts := make([]tool.CommandPart, min(len(a.parts), partsShown))
 	for i := range parts {

@@ -18,7 +18,7 @@ import (
 type Background struct {
 	// Exec runs the commands. Nil means that no command can run in the background.
 	Exec Exec
-	// Lifetime is the maximum time that a command runs. Zero means 1 hour.
+	// Lifetime is the maximum time that such a command runs. Zero means 1 hour.
 	Lifetime time.Duration
 	// Each is the maximum number of commands that run for one thread; zero means 8. All is the maximum number of commands that are kept in
 	// total, including those that have ended; zero means 64.

@@ -71,7 +71,7 @@ func rank(s tool.Safety) int {
 // An analysis contains the effects of a command text and its parts.
 type analysis struct {
 	dir    string
-	bases  []string // directories to which the text changes
+	bases  []string // directories to which the text may change the working directory
 	budget budget
 	depth  int
 
