@@ -148,8 +148,8 @@ func (s snapshot) Get(scope tool.Scope, key string) (tool.Document, bool, error)
 // Snapshot returns the documents as a call that starts now would see them.
 func (d *Documents) Snapshot() tool.Documents { return maps.Clone(d.stored) }
 
-// Commit applies the commands of a result and returns those that failed. A command fails in these cases: the document does not have the
-// expected revision; the document of an add is not a number; the document of an append is not an array.
+// Commit applies the commands of a result and returns those that failed. A command fails in these cases: the command is invalid; the
+// document does not have the expected revision; the document of an add is not a number; the document of an append is not an array.
 func (d *Documents) Commit(commands ...tool.Command) (lost []tool.Command) {
 	if d.stored == nil {
 		d.stored = snapshot{}

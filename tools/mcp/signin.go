@@ -302,7 +302,7 @@ func (s *signin) replace(r *record, under *renewal) {
 	switch {
 	case silent == nil:
 		s.silent = time.Time{}
-	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // The silence of the authorization server begins now. It also begins again when the daemon did not try a renewal for a long time, because that time is no silence of the server.
+	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // The silence of the authorization server begins now. It also begins again after a long time without a renewal, because the daemon did not ask the server in that time.
 		s.silent = now
 	}
 	if now.Sub(s.silent) < s.cfg.Silence {

@@ -111,7 +111,8 @@ func (f *failure) result() *tool.Result {
 	}}
 }
 
-// ask returns the model's answer. After a temporary failure it repeats the question, until ctx is done or maxTries is reached.
+// ask returns the model's answer. After a temporary failure it repeats the question, at most maxTries times in all. It does not repeat the
+// question when the pause would be longer than maxPatient or than the rest of ctx.
 func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answer, error) {
 	body, err := m.words.request(q)
 	if err != nil {

@@ -1,4 +1,4 @@
-/** Texts that screen readers read aloud, and the toast that other people see. The shell contains the regions for both. */
+/** Texts that screen readers read aloud, and short messages that everybody sees. The shell contains the regions for both. */
 
 let heard = "";
 let timer: ReturnType<typeof setTimeout> | undefined;

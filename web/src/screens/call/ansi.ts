@@ -6,7 +6,7 @@ export interface Piece {
   style: string;
 }
 
-/** The look at the beginning of a line: a colour from 1 to 6, bold, dim. */
+/** The current look: a colour from 1 to 6 or 0 for none, bold, dim. */
 interface Look {
   colour: number;
   bold: boolean;

@@ -76,7 +76,7 @@ export function useLog(id: string, last: bigint | undefined, onOutput: (e: CallE
     if (l.events.length > most) l.events.splice(0, l.events.length - most);
   });
 
-  /** Reads the events before the first one that is shown. */
+  /** Reads the events before the first event that is shown. */
   const earlier = async () => {
     const l = log.current;
     const until = l.events[0]?.sequence;

@@ -112,7 +112,7 @@ export function after(row: Row, { event, time, sequence }: CallEvent): Row {
   return row;
 }
 
-/** How long the call waited before its first attempt, or between its attempts, in milliseconds; undefined when it did not wait for long. */
+/** How long the call has waited, in milliseconds: for its open question, or else in total outside of its attempts. Undefined below one second. */
 export function waited(row: Row, now: number): number | undefined {
   if (row.executed === Executed.UNKNOWN && row.asked === undefined) return undefined; // the end time of the attempt is not known
   const until = row.ended ?? now;

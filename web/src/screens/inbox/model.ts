@@ -76,7 +76,7 @@ export const kinds = new Map<string, Mark>([
   ["subagent", { tone: "line", icon: "fork", word: "Subagent" }],
 ]);
 
-/** Returns what the list shows before the question is opened: its kind, the votes, and the effects. */
+/** Returns what the list shows of a question before it is opened: the votes, the kind, or the effects. */
 export function marks(q: Question): Mark[] {
   const s = q.call.suspension;
   const count = s?.approvers?.count ?? 0;
@@ -109,8 +109,8 @@ export function outcome(s: SettledQuestion, me: string, approval = true): string
 }
 
 /**
- * Returns the kind of a question. Questions of the same kind may be answered together: calls of one tool, caller and run, with low risk, without an
- * answer or votes. It returns undefined for every other question.
+ * Returns the kind of a question. Questions of the same kind may be answered together: approvals for one tool, caller and run, with low risk, that need
+ * no typed answer and no votes. It returns undefined for every other question.
  */
 export function kindOf(q: Question): string | undefined {
   const { call } = q, s = call.suspension, a = call.assessment;

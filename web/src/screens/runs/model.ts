@@ -15,7 +15,7 @@ export interface Tree {
   children: Tree[];
 }
 
-/** Maximum number of calls that a page shows of a run, of child runs of a run, and of levels. */
+/** Maximum numbers that a page shows: calls of a run, child runs of a run, and levels of child runs. */
 export const mostCalls = 200;
 const mostChildren = 20;
 const deepest = 3;

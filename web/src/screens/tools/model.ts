@@ -62,7 +62,7 @@ export function useToolCalls() {
   });
 }
 
-/** Reads the judgements on the definitions of a tool, newest first, at most 50. */
+/** Reads the newest judgements on the definitions of a tool, at least 50 if there are as many. */
 export function useDefinitions(tool: string) {
   const { has } = useSession();
   return useQuery({
@@ -127,7 +127,7 @@ export function differences(before: Descriptor | undefined, after: Descriptor | 
   return [...new Set([...now.keys(), ...old.keys()])].map((title) => ({ title, before: old.get(title) ?? "", after: now.get(title) ?? "" })).filter((p) => p.before !== p.after);
 }
 
-/** Describes in sentences what is suspicious about a changed definition. */
+/** What is suspicious about a changed definition. `milder` has a phrase for each effect that became milder. */
 export interface Suspicion {
   milder: string[];
   /** Names of other tools that occur only in the new texts. */
