@@ -10,8 +10,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A Call is one attempt of one call. Its methods send reports to the daemon. A report does not wait for watchers. Without a connection to
-// the daemon, it waits for the next connection.
+// A Call is one attempt of one call. Its methods send reports to the daemon. A report is queued, so it does not wait for watchers. When the
+// queue is full, for example without a connection, a report waits.
 type Call struct {
 	*tooldv1.WorkerCall
 	job *job

@@ -57,7 +57,7 @@ type Result struct {
 	Failed   bool // set only in Anthropic's protocol
 }
 
-// A Reply is a response of the endpoint. When Status is 0, it is an answer of the model.
+// A Reply is a response of the endpoint. It is an answer of the model unless Status or Body is set.
 type Reply struct {
 	Text    string
 	Calls   []Call
@@ -95,7 +95,7 @@ func (s *Server) Endpoint(protocol string) string {
 	return s.URL
 }
 
-// Asked returns all requests so far. wrong describes how requests violated the protocol.
+// Asked returns the valid requests so far. wrong describes the requests that violated the protocol.
 func (s *Server) Asked() (questions []Question, wrong []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -28,7 +28,7 @@ interface Place {
 }
 
 const minute = 60_000;
-/** Maximum number of rows that are rendered. */
+/** Number of rows that are rendered first, and that the button "more" adds. */
 const portion = 80;
 
 export function Inbox() {
