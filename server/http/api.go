@@ -165,16 +165,14 @@ func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f f
 	}, a.with(opener[Req, M]())))
 }
 
-type controllerKey struct{}
-
 // abort returns a function that interrupts writes of the response to which ctx belongs.
 func abort(ctx context.Context) func() {
-	c, _ := ctx.Value(controllerKey{}).(interface{ SetWriteDeadline(time.Time) error })
+	c, _ := ctx.Value(exchangeKey{}).(interface{ SetWriteDeadline(time.Time) error })
 	return func() { _ = c.SetWriteDeadline(time.Unix(1, 0)) } // Ignore the error: if writes cannot be interrupted, the response ends with its connection.
 }
 
 // abortRead returns a function that interrupts reads of the request to which ctx belongs.
 func abortRead(ctx context.Context) func() {
-	c, _ := ctx.Value(controllerKey{}).(interface{ SetReadDeadline(time.Time) error })
+	c, _ := ctx.Value(exchangeKey{}).(interface{ SetReadDeadline(time.Time) error })
 	return func() { _ = c.SetReadDeadline(time.Unix(1, 0)) } // This cannot fail: bidi needs HTTP/2, in which reads can be interrupted.
 }

@@ -41,7 +41,7 @@ func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(conte
 	}()
 	s.streams.Go(func() {
 		defer cancel()
-		serve(context.WithValue(ctx, controllerKey{}, conn), d)
+		serve(context.WithValue(ctx, exchangeKey{}, conn), d)
 	})
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 )
 
 // maxGuests is the maximum number of guests. A guest is a connection on which no request has had a valid credential yet. When one more
@@ -21,7 +22,13 @@ type guests struct {
 
 func newGuests() *guests { return &guests{order: map[net.Conn]int{}} }
 
-type connKey struct{}
+// guestKey is the key of the *guest in the contexts of a connection's requests.
+type guestKey struct{}
+
+type guest struct {
+	conn     net.Conn
+	admitted atomic.Bool // spares the lock for all requests after the first
+}
 
 // arrived adds a connection. It implements [http.Server.ConnContext].
 func (g *guests) arrived(ctx context.Context, conn net.Conn) context.Context {
@@ -39,7 +46,7 @@ func (g *guests) arrived(ctx context.Context, conn net.Conn) context.Context {
 		delete(g.order, oldest)
 		disconnect(oldest)
 	}
-	return context.WithValue(ctx, connKey{}, conn)
+	return context.WithValue(ctx, guestKey{}, &guest{conn: conn})
 }
 
 // disconnect closes a connection at once. The Close of TLS would wait for the client.
@@ -59,8 +66,8 @@ func (g *guests) changed(conn net.Conn, state http.ConnState) {
 
 // admit removes the connection of a request that has a valid credential.
 func (g *guests) admit(ctx context.Context) {
-	if conn, ok := ctx.Value(connKey{}).(net.Conn); ok {
-		g.remove(conn)
+	if from, ok := ctx.Value(guestKey{}).(*guest); ok && from.admitted.CompareAndSwap(false, true) {
+		g.remove(from.conn)
 	}
 }
 

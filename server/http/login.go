@@ -102,10 +102,12 @@ func (s *Server) refuseMethod(ctx context.Context, name string, c access.Credent
 	return s.cfg.Service.Serve(ctx, c, name, nil, func(context.Context) error { return nil })
 }
 
-// withCredential puts the credential of each request, and the way to interrupt its response, into the context.
+// withCredential stores the credential of each request in its context.
 func (s *Server) withCredential(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &access.Credential{Authorization: r.Header.Values("Authorization"), From: r.RemoteAddr}
+		ctx := r.Context()
+		c := &ctx.Value(exchangeKey{}).(*exchange).credential
+		c.Authorization, c.From = r.Header["Authorization"], r.RemoteAddr
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			c.Certificate = r.TLS.VerifiedChains[0][0]
 		}
@@ -116,13 +118,12 @@ func (s *Server) withCredential(next http.Handler) http.Handler {
 			}
 			c.Session = cookie.Value
 		}
-		ctx := context.WithValue(access.WithCredential(r.Context(), c), controllerKey{}, http.NewResponseController(w))
 		if _, err := s.cfg.Service.Auth().Identify(ctx, *c); err == nil {
 			s.guests.admit(ctx)
 		} else if err := s.refuseMethod(ctx, r.URL.Path, *c); err != nil {
 			_ = errorWriter.Write(w, r, toConnect(err)) // Ignore the error: a write fails only when the client is gone.
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(ctx))
+		next.ServeHTTP(w, r)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/toold-dev/toold/server/access"
 )
 
 // bodyTime is the default time within which a client must send the body of a request. There is no limit for streams of messages from a
@@ -14,32 +16,35 @@ const bodyTime = time.Minute
 // endSlow ends a request whose client takes too long to send the body, or reads nothing of the response.
 func (s *Server) endSlow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := &timed{controller: *http.NewResponseController(w)}
-		t.out = timedWriter{w, &t.controller, s.cfg.Stall, r.ProtoMajor > 1}
-		if r.Body != nil && r.Body != http.NoBody {
-			_ = t.controller.SetReadDeadline(time.Now().Add(s.bodyTime)) // Ignore the error: if the connection has no deadlines, a slow body ends only with the connection.
-			t.body = timedBody{r.Body, &t.controller}
-			t.unread = *r // net/http looks at the body of r when it sends a response before the end of the body
-			r = &t.unread
-			r.Body = &t.body
+		x := &exchange{ResponseController: *http.NewResponseController(w)}
+		x.out = timedWriter{ResponseWriter: w, controller: &x.ResponseController, stall: s.cfg.Stall, disarms: r.ProtoMajor > 1}
+		body := r.Body
+		r = r.WithContext(context.WithValue(access.WithCredential(r.Context(), &x.credential), exchangeKey{}, x))
+		if body != nil && body != http.NoBody {
+			_ = x.SetReadDeadline(time.Now().Add(s.bodyTime)) // Ignore the error: if the connection has no deadlines, a slow body ends only with the connection.
+			x.body = timedBody{body, &x.ResponseController}
+			r.Body = &x.body // This does not change the request of net/http, which looks at its body when it sends a response before the end of the body.
 		}
-		next.ServeHTTP(&t.out, r)
-		t.out.arm() // Set the time limit again, because net/http sends the rest of the response after the handler.
+		next.ServeHTTP(&x.out, r)
+		x.out.rearm() // Set the time limit again, because net/http sends the rest of the response after the handler.
 	})
 }
 
-// timed has the parts that endSlow adds to a request. One struct needs one allocation; separate parts would need four.
-type timed struct {
-	controller http.ResponseController
+// An exchange has what the server adds to a request and its response. One struct needs one allocation; separate parts would need four.
+type exchange struct {
+	http.ResponseController
 	out        timedWriter
 	body       timedBody
-	unread     http.Request
+	credential access.Credential // set by withCredential
 }
+
+// exchangeKey is the key of the *exchange in the context of a request. In the context of a detached response, it is the key of the connection.
+type exchangeKey struct{}
 
 // unlimitBody ends the time limit of a request's body.
 func unlimitBody(ctx context.Context) {
-	if c, ok := ctx.Value(controllerKey{}).(*http.ResponseController); ok {
-		_ = c.SetReadDeadline(time.Time{}) // Ignore the error: if the limit remains, it ends the request early.
+	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
+		_ = x.SetReadDeadline(time.Time{}) // Ignore the error: if the limit remains, it ends the request early.
 	}
 }
 
@@ -64,7 +69,8 @@ type timedWriter struct {
 	http.ResponseWriter
 	controller *http.ResponseController
 	stall      time.Duration
-	disarms    bool // set for HTTP/2, where a deadline would end the stream even between two writes
+	armed      time.Time // when the time limit was set
+	disarms    bool      // set for HTTP/2, where a deadline would end the stream even between two writes
 }
 
 // timedPart is the largest number of bytes that a client must read within the time of one write.
@@ -97,7 +103,15 @@ func (t *timedWriter) FlushError() error {
 func (t *timedWriter) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *timedWriter) arm() {
-	_ = t.controller.SetWriteDeadline(time.Now().Add(t.stall)) // Ignore the error: if the connection has no deadlines, a write ends only with the connection.
+	t.armed = time.Now()
+	_ = t.controller.SetWriteDeadline(t.armed.Add(t.stall)) // Ignore the error: if the connection has no deadlines, a write ends only with the connection.
+}
+
+// rearm sets the time limit unless less than a tenth of it has passed.
+func (t *timedWriter) rearm() {
+	if t.disarms || time.Since(t.armed) > t.stall/10 {
+		t.arm()
+	}
 }
 
 func (t *timedWriter) disarm() {
