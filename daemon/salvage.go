@@ -24,9 +24,11 @@ The command reports damaged rows and never guesses their content:
 - A call with a damaged record or log is refused with DATA_LOSS.
 - A call of which only the id is left is expired, so that it never runs again.
 
-A daemon that starts on the new store holds the unfinished calls. Start it with
---moved when no other daemon has continued them.`,
-		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace --moved",
+A daemon that starts on the new store holds the unfinished calls, which
+"toold release" continues or ends. It also revokes all created tokens and
+sessions, because the damage may have undone a revocation. Start it without
+--moved, which would keep these tokens.`,
+		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace\n  toold release --all",
 		Args:    cli.ExactArgs("SRC", "DST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			saved, err := sqlite.Salvage(c.Context(), args[0], args[1])
