@@ -57,7 +57,7 @@ func playAgent(address string) (err error) {
 
 type agentFailed struct{ error }
 
-// sure panics with err, which ends playAgent.
+// sure returns v. If there is an error, sure panics, which ends playAgent.
 func sure[T any](v T, err error) T {
 	if err != nil {
 		panic(agentFailed{err})

@@ -133,8 +133,8 @@ func TestTypeAndPage(t *testing.T) {
 	}
 }
 
-// TestT73PrintsOneGiB (T73) checks a tool that prints 1 GiB while a watcher reads nothing of it. Other clients are served, and the memory
-// stays bounded. With -short the tool prints a quarter of that.
+// TestT73PrintsOneGiB (T73) checks a tool that prints 1 GiB in the nightly run and 256 MiB otherwise, while a watcher reads nothing of it.
+// Other clients are served, and the memory stays bounded.
 func TestT73PrintsOneGiB(t *testing.T) {
 	size := 256 << 20
 	if os.Getenv("TOOLD_NIGHTLY") != "" {

@@ -108,7 +108,7 @@ func pythonSDK(t *testing.T, args ...string) *exec.Cmd {
 	if out, err := exec.Command("../sdk/python/generate.sh").CombinedOutput(); err != nil {
 		t.Fatalf("generate.sh: %v\n%s", err, out)
 	}
-	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // the Python for which the packages are installed
+	return exec.Command("/usr/bin/python3", append([]string{"-B"}, args...)...) // Debian's Python, for which the packages are installed
 }
 
 // needNode skips a test on a machine without Node or without the packages that a script fetches. CI refuses a run that skipped tests.

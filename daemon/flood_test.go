@@ -73,7 +73,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 	}
 	begun.Wait()
 	for range 10 {
-		eventually(t, "a new client with a credential is served", func() bool { // Try again: connections of the flood may end this one before its first request.
+		eventually(t, "a new client with a credential is served", func() bool { // Try again: the flood may make the daemon end this connection before its first request.
 			conn, err := grpc.NewClient(p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(p.token())))
 			must(t, err)
 			defer conn.Close()

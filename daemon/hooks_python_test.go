@@ -27,7 +27,7 @@ func TestHooksOfPythonService(t *testing.T) {
 	}
 	program, err := filepath.Abs("../examples/hooks/service/policy.py")
 	must(t, err)
-	service := exec.CommandContext(t.Context(), "/usr/bin/python3", program, filepath.Join(dir, "s")) // the Python for which the packages are installed
+	service := exec.CommandContext(t.Context(), "/usr/bin/python3", program, filepath.Join(dir, "s")) // Debian's Python, for which the packages are installed
 	service.Env = []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
 	said := &logBuffer{}
 	service.Stderr = said

@@ -147,8 +147,8 @@ func TestHookTokenByReference(t *testing.T) {
 	}
 }
 
-// TestT79TokenOfAHookIsNowhere (T79) checks a service that repeats its token in its answers. The token must not appear anywhere. This holds
-// for tokens from files and from references, also after a reload.
+// TestT79TokenOfAHookIsNowhere (T79) checks a service that repeats its token in its answers. Neither the token from a file, nor the next
+// token after a reload, may appear in answers, files or the log.
 func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	dir := t.TempDir()
 	const byFile, replaced = "token-in-the-file", "token-that-came-next"

@@ -88,7 +88,7 @@ func (i *issuer) settings(more string) string {
 	return "auth:\n  issuers:\n    - {name: corp, url: '" + i.url + "', audiences: [toold], namespace: default, roles: [caller, viewer]" + more + "}\n"
 }
 
-// dial connects to a daemon. The empty token sends none.
+// dial connects to a daemon. With an empty token, the client sends no token.
 func (p *proc) dial(t *testing.T, secure credentials.TransportCredentials, token string) tooldv1.CallServiceClient {
 	t.Helper()
 	o := []grpc.DialOption{grpc.WithTransportCredentials(secure)}
@@ -372,7 +372,7 @@ auth:
 		t.Errorf("the connection of HTTP with a certificate of the old authority: %v", err)
 	}
 
-	// An unchanged authority ends nothing, and a removed entry ends the stream with a reason.
+	// A reload with the same authority ends no stream. A reload that removes the entries of auth.certificates ends the stream with a reason.
 	open, err = follows(t, as(second.issue("x", "spiffe://prod.example/agents/second"), ""))
 	must(t, err)
 	s.writeTLS(second.issue("server-3"))
@@ -447,8 +447,8 @@ func TestIdentitySettingsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestPeers checks that another user of the machine needs no token, that a third user is refused, and that a reload changes both. Only root can act as other users, so
-// the rest of the test needs root.
+// TestPeers checks that a configured user of the machine needs no token, that another user is refused, and that a reload changes which user
+// is configured. Only root can act as other users, so most of the test needs root.
 func TestPeers(t *testing.T) {
 	s := newSite(t, "")
 	dir := filepath.Dir(s.data)

@@ -38,8 +38,8 @@ func (p *proc) hasTool(id string) bool {
 	return err == nil
 }
 
-// TestMCP checks a tool of an MCP server: it passes the gates, and a question of the server suspends the call. The answer is used even
-// though the daemon and the server were restarted before it came. A stateless server continues where it stopped.
+// TestMCP checks a tool of an MCP server: it passes the gates, and a question of the server suspends the call. The daemon and the server
+// are restarted before the answer comes. The answer must still be used. A stateless server continues where it stopped.
 func TestMCP(t *testing.T) {
 	for _, mode := range []string{"good", "earlier"} {
 		t.Run(mode, func(t *testing.T) {
@@ -151,9 +151,10 @@ func TestMCPReload(t *testing.T) {
 	}
 }
 
-// TestMCPSignIn checks a server that lists its tools only after a sign-in. The call is suspended, and its question contains the sign-in
-// page. The daemon is killed, and the test sends the final address of the browser to the next daemon. The call then continues. The token is
-// only in a file that only the user can read, and is neither in the journal nor in the log.
+// TestMCPSignIn checks a server that lists its tools only after a sign-in. Until then it has the tool sign_in. A call of this tool is
+// suspended, and its question contains the sign-in page. The daemon is killed, and the test sends the final address of the browser to the
+// next daemon. The call then continues. The token is only in a file that only the daemon's user can read, and not in the journal or the
+// log.
 func TestMCPSignIn(t *testing.T) {
 	issuer, end := mcptest.NewIssuer("good", false)
 	t.Cleanup(end)

@@ -128,7 +128,7 @@ func filesOf(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if os.IsNotExist(err) {
-			return nil // This file is the record of a process. It is removed when the process ends.
+			return nil // The file was the record of a process. It is removed when the process ends.
 		}
 		if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {
 			return err

@@ -234,8 +234,8 @@ func TestSubagentWaits(t *testing.T) {
 	})
 }
 
-// TestSubagentIsCancelled checks that the cancellation of a subagent first cancels the calls that the subagent made. When a person declines
-// a subagent, or its question expires, none of its calls stays suspended.
+// TestSubagentIsCancelled cancels and declines a subagent whose calls are suspended. Each of these calls must end as cancelled and never
+// run.
 func TestSubagentIsCancelled(t *testing.T) {
 	m := newModel(t, bashModel)
 	s := newSite(t, "rules:\n  - {action: allow, tools: [helper]}\n  - {action: ask, tools: [bash]}\n")

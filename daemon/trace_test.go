@@ -223,8 +223,7 @@ func TestNoTraces(t *testing.T) {
 	}
 }
 
-// If the caller of a call neither requests nor refuses tracing, the daemon traces only a share of such calls. An unreachable receiver does
-// not affect calls.
+// The daemon traces only a share of the calls whose request says nothing about tracing. An unreachable receiver does not affect calls.
 func TestTracesSampled(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10")

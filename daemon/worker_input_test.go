@@ -61,7 +61,7 @@ func (p *proc) types(t *testing.T, id string, pieces ...string) {
 	}
 }
 
-// A cable forwards connections to a daemon until it is cut.
+// A cable forwards connections to a daemon. The test can cut the open connections.
 type cable struct {
 	lis net.Listener
 	to  string
@@ -133,7 +133,7 @@ func workerInputOverReconnect(t *testing.T, l language) {
 			}
 			return err == nil
 		})
-		c.cut() // happens before, while or after the worker gets the line
+		c.cut() // the cut comes before, while or after the worker gets the line
 	}
 	got := p.get(id)
 	if got.GetResult().GetMessage() != strings.Join(strings.Fields(want), " ") || len(got.GetAttempts()) != 1 {
@@ -141,7 +141,7 @@ func workerInputOverReconnect(t *testing.T, l language) {
 	}
 }
 
-// The daemon refuses input for a call that takes none, and for a call that has stopped reading.
+// The daemon refuses input for a call that takes none. It refuses signals for the call of a worker, even if the call takes input.
 func TestWorkerTakesNoInput(t *testing.T) {
 	p := newSite(t, "").start("--workers-lease", "5s")
 	p.worker(languages()[0], p.ready.TCP, p.token())

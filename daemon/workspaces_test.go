@@ -230,7 +230,7 @@ func TestWorkspacesWithoutIsolation(t *testing.T) {
 }
 
 // TestWorkspacesHoldUntilARestart checks a reload that changes the workspaces. It reports that a restart is needed. Until then, the
-// reloaded parts use the old workspaces. A backup can be written neither to an old nor to a new workspace.
+// reloaded parts use the old workspaces. After the restart, a backup can be written to the old directory, and not to the new workspace.
 func TestWorkspacesHoldUntilARestart(t *testing.T) {
 	w := newTenants(t, "")
 	dir, manifests := w.manifests(map[string]string{"show.yaml": "id: show\n" + observed + "run: {program: /bin/cat, args: [notes.txt]}\n"})
@@ -266,7 +266,7 @@ func TestWorkspacesHoldUntilARestart(t *testing.T) {
 		t.Errorf("a backup into a workspace: %v", err)
 	}
 	_, err = p.admin.Backup(within(t), &tooldv1.BackupRequest{Directory: filepath.Join(before, "copy")})
-	must(t, err) // the directory no longer belongs to any namespace
+	must(t, err) // the old directory no longer belongs to any namespace
 }
 
 // The configuration refuses two workspaces that overlap after links are resolved. It also refuses a setting that shows the workspace of one

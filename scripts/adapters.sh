@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# adapters.sh tests the adapters of examples/adapters with the npm packages of the frameworks and a real daemon. The packages are pinned. It
-# installs them again when the lock file has changed.
+# adapters.sh tests the adapters of examples/adapters with the npm packages of the frameworks and a real daemon. The packages are pinned.
+# The script installs them again when the lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# browser.sh tests frontends in Debian's Chromium with a real daemon: test/browser. The packages are pinned. It installs them again when a lock
-# file has changed.
+# browser.sh tests frontends in Debian's Chromium with a real daemon: test/browser. The packages are pinned. The script installs them again
+# when a lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,8 +24,8 @@ done
 npm --prefix examples/chat run --silent build
 test/browser/chat6.sh
 
-# The package of the React hooks: the same sources give the same bytes. The script installs it in an empty directory and compiles the program of
-# the how-to page with it. The tests run this program.
+# Make the package of the React hooks twice: the bytes must be the same. Then install the package in an empty directory, and compile the
+# program of the how-to page with it. The tests run this program.
 packed=$(mktemp -d)
 trap 'rm -rf "$packed"' EXIT
 mkdir "$packed/again" "$packed/app"

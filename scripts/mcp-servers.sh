@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mcp-servers.sh installs the MCP servers for the tests of tools/mcp. Their versions are pinned. It installs them again when the lock file
-# has changed.
+# mcp-servers.sh installs the MCP servers for the tests of tools/mcp. Their versions are pinned. The script installs them again when the
+# lock file has changed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

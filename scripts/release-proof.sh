@@ -9,7 +9,7 @@
 # - The daemon of the image serves in the image's root.
 # - The programs for arm64 serve under qemu.
 #
-# It removes everything that it made, also after a failure. TOOLD_PROOF_DIR keeps the release and the base system for later runs.
+# The script removes everything that it made, also after a failure. TOOLD_PROOF_DIR keeps the release and the base system for later runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -62,7 +62,8 @@ root() {
 	mount --bind /dev "$work/$1/dev"
 }
 
-# serving <command>... starts a daemon and waits until it serves. The command health must have been set for it.
+# serving <command>... starts a daemon and waits until it serves. The array health must contain the command that checks whether the daemon
+# serves.
 serving() {
 	"$@" >"$work/log" 2>&1 &
 	daemon=$!

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# shake.sh looks for tests that fail rarely. It runs every package with the race detector on 1, 2 and 8 processors, COUNT times each (default
-# 3), while other programs load the processors. A test that fails once counts as failed. PACKAGES selects packages; the default is all.
+# shake.sh looks for tests that fail rarely. It runs every package with the race detector on 1, 2 and 8 processors, COUNT times each
+# (default 3), while other programs load the processors. A test that fails once counts as failed. PACKAGES selects packages; the default is
+# all packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

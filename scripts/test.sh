@@ -15,8 +15,8 @@ go tool -modfile=build/grpcurl/go.mod grpcurl -version # slow builds must not co
 ci=()
 if [[ ${CI:-} == true || ${CI:-} == 1 ]]; then ci=(-ci); fi
 
-# The machine never fails during the tests, which stop PostgreSQL servers only with signals. So the servers may store their data in memory if it is
-# large enough.
+# The tests stop PostgreSQL servers only with signals, after which data in memory is still there. So the servers may store their data in
+# memory if it is large enough.
 if [[ -w /dev/shm && $(df --output=avail -k /dev/shm | tail -1) -gt $((4 << 20)) ]]; then export TOOLD_TEST_PGDIR=/dev/shm; fi
 
 # The race detector needs cgo. Releases are built without cgo.

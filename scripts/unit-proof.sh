@@ -36,7 +36,7 @@ UNIT
 mkdir -p "$root/etc/systemd/system/multi-user.target.wants"
 ln -sf ../proof.service "$root/etc/systemd/system/multi-user.target.wants/proof.service"
 
-# The container's own list of system calls lacks those of Landlock. The machine outside has no such list.
+# systemd-nspawn allows only the system calls of a list, which lacks those of Landlock. A real machine has no such list, so add them.
 code=0
 timeout 180 systemd-nspawn --quiet --directory "$root" --boot --register=no --keep-unit --private-network \
 	--system-call-filter="landlock_create_ruleset landlock_add_rule landlock_restrict_self" </dev/null >"$root/boot.log" 2>&1 || code=$?

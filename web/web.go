@@ -59,7 +59,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f == nil || name == "index.html" {
 		f, caching = c.files["index.html"], "no-cache"
 	}
-	h, tag := w.Header(), fmt.Sprintf(`W/"%08x"`, f.CRC32) // weak, because compressed bytes have the same tag
+	h, tag := w.Header(), fmt.Sprintf(`W/"%08x"`, f.CRC32) // a weak tag, because the plain and the compressed bytes have the same tag
 	h.Set("Content-Type", types[path.Ext(f.Name)])
 	h.Set("Cache-Control", caching)
 	h.Set("ETag", tag)

@@ -179,8 +179,8 @@ func forbidden(t *testing.T, o *objects, level api.Level) (reasons []string) {
 	return reasons
 }
 
-// A cluster admits the pod of each overlay at the pod security level of its namespace. The overlay user-namespaces leaves the level
-// "restricted" only where isolation of calls needs that.
+// A cluster admits the pod of each overlay at the pod security level of its namespace. The overlay landlock meets the level "restricted".
+// The overlay user-namespaces breaks this level only with the settings that isolation of calls needs.
 func TestPodSecurity(t *testing.T) {
 	for name, want := range map[string][]string{"landlock": nil, "user-namespaces": {"forbidden AppArmor profile", "procMount", "seccompProfile"}} {
 		o := overlay(t, name)

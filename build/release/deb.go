@@ -49,7 +49,7 @@ func writeDeb(w io.Writer, control, data []entry, made time.Time) error {
 	)
 }
 
-// writeMember writes one file of an ar archive. Files have an even size there.
+// writeMember writes one file of an ar archive, and pads it to an even size.
 func writeMember(w io.Writer, name string, made int64, data []byte) error {
 	if _, err := fmt.Fprintf(w, "%-16s%-12d%-6d%-6d%-8o%-10d`\n%s", name, made, 0, 0, 0o100644, len(data), data); err != nil {
 		return err

@@ -80,7 +80,7 @@ func newComponent(path, version, dir string) (component, error) {
 		}
 		fmt.Fprintf(&texts, "--- %s\n\n%s\n", f.Name(), bytes.TrimSpace(text))
 		for _, m := range licensecheck.Scan(text).Match {
-			if m.ID != "GooglePatentsFile" { // It adds a grant to the license, and SPDX has no name for it.
+			if m.ID != "GooglePatentsFile" { // This file grants patents in addition to the license. SPDX has no name for it.
 				ids[m.ID] = true
 			}
 		}

@@ -1,12 +1,14 @@
 // Command release makes everything that a release of toold consists of:
 //
 //	release all -root DIRECTORY -version v0.1.0 -to DIRECTORY
+//	release proxy -root DIRECTORY -version v0.1.0 -to PROXY
 //	release lock -root DIRECTORY
 //
 // all writes archives of static binaries, Debian packages, an OCI image, the packages of the SDKs, a module proxy, SBOMs and checksums. The
-// same commit and version give the same bytes. proxy writes only the module proxy:
+// same commit and version give the same bytes.
 //
-//	release proxy -root DIRECTORY -version v0.1.0 -to PROXY
+// proxy writes only the module proxy. The go command then gets the module from it:
+//
 //	GOPROXY="file://PROXY,$(go env GOPROXY)" GONOSUMDB=github.com/toold-dev/toold go get github.com/toold-dev/toold@v0.1.0
 //
 // lock writes image.lock, which names the Debian packages of the image. docs/how-to/release.md says how a release is made.

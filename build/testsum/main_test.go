@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 			name: "passes",
 			code: `func TestA(t *testing.T) { t.Run("x", func(*testing.T) {}); t.Run("y", func(*testing.T) {}); fmt.Println("ran: 40 kills") }`,
 			args: []string{"-ci", "-must", "part"},
-			last: "2 passed, 0 failed", // only the leaves count
+			last: "2 passed, 0 failed", // only the subtests count
 			want: []string{"ok    example.org/m/part", "ran: 40 kills", "ran: 1 packages with tests"},
 		},
 		{

@@ -77,7 +77,7 @@ func (s *summary) line(line []byte) {
 		b.WriteString(e.Output)
 		return
 	case "build-fail":
-		return // reported with the package that needed it
+		return // the failure is reported with the package that needed the build
 	}
 	p, ok := s.packages[e.Package]
 	if !ok {
@@ -190,12 +190,12 @@ func (s *summary) countTests(p *pkg) {
 		r := p.tests[name]
 		full := p.path + "." + name
 		switch {
-		case r.action == "": // it was running when its process ended
+		case r.action == "": // the test was running when its process ended
 			s.fail(p, name, full+" (did not end)", r.output.String())
 		case r.action == "fail" && !r.failed:
 			s.fail(p, name, full, r.output.String())
 		case r.action == "fail":
-			fmt.Fprint(s.out, indent(r.output.String())) // the parent's own output
+			fmt.Fprint(s.out, indent(r.output.String())) // the output of the test outside of its subtests
 		case r.action == "skip":
 			p.skipped++
 			s.skips = append(s.skips, full+skipReason(r.output.String()))
@@ -223,7 +223,7 @@ func (s *summary) buildOutput(importPath string) string {
 	return ""
 }
 
-// commandFailed records that go test exited with an error. It matters only when no failed test explains it.
+// commandFailed records that go test exited with an error. It counts as a failure only if no test failed.
 func (s *summary) commandFailed(err error) {
 	if s.failed == 0 {
 		s.failed++

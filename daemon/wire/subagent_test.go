@@ -274,8 +274,8 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 	}
 }
 
-// TestSubagentEndsWhileTheDaemonStops checks a subagent while the daemon stops. It does not wait for a cancelled call that has not begun,
-// and does not name it in its result, because such a call never runs.
+// TestSubagentEndsWhileTheDaemonStops cancels a subagent while the daemon stops. The subagent has a call that has not begun, and so never
+// runs. The subagent must not wait for this call, and its result must not name it.
 func TestSubagentEndsWhileTheDaemonStops(t *testing.T) {
 	t.Parallel()
 	f := newFarm(t, nil)

@@ -71,7 +71,7 @@ func (l *life) quiet() error {
 		}
 		moving := slices.DeleteFunc(answer.GetCalls(), func(c *tooldv1.Call) bool {
 			it := l.item(c.GetCallId())
-			return it == nil || it.kind.name == endlessName || it.group != nil // Skip a call of a batch, because it may wait behind an endless one.
+			return it == nil || it.kind.name == endlessName || it.group != nil // Skip a call of a batch, because it may wait behind an endless call.
 		})
 		if len(moving) == 0 {
 			return nil
@@ -324,7 +324,7 @@ func (l *life) strays() {
 	}
 }
 
-// stray checks a leftover process. The daemon must name every process that it could not kill, and must not leave one stopped.
+// stray checks a leftover process. The daemon must name every process that it could not kill, and must leave no process stopped.
 func (l *life) stray(pid, mark string) {
 	line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 	status, _ := os.ReadFile("/proc/" + pid + "/status")
@@ -337,6 +337,6 @@ func (l *life) stray(pid, mark string) {
 	}
 	l.unverified.Add(1)
 	if n, err := strconv.Atoi(pid); err == nil {
-		_ = syscall.Kill(n, syscall.SIGKILL) // Kill it, so that the next life does not find it again.
+		_ = syscall.Kill(n, syscall.SIGKILL) // Kill the process, so that the next life does not find it again.
 	}
 }

@@ -171,7 +171,7 @@ func (l *loop) orderly(number int, busy bool) error {
 		return err
 	}
 	defer life.end()
-	if busy { // Before a busy life, the earlier daemon was killed.
+	if busy { // The daemon before a busy life was killed, so some calls may be unfinished.
 		if err := life.quiet(); err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ const (
 // and before its result is stored. T107 is the kill between the commit of a cancel and the end of the command.
 func TestNamedPoints(t *testing.T) { namedPoints(t, 1, func(*loop) {}) }
 
-// namedPoints tests only one of every few points; the parameter every is this number. keepIn chooses the store.
+// namedPoints tests each point, or one of n points if the parameter every is n. keepIn chooses the store.
 func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 	t.Helper()
 	const (
@@ -78,7 +78,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 				if lines, err := l.traces(it); it.kind.counts != "" && (err != nil || !slices.Equal(lines, tt.lines)) {
 					t.Errorf("traces = %v, %v, want %v", lines, err, tt.lines)
 				}
-				must(t, life.verify(rng, true)) // This repeats the requests that got no answer.
+				must(t, life.verify(rng, true)) // verify repeats the requests that got no answer.
 				if waiting, _ := it.Waiting(); waiting != nil {
 					life.answer(it, waiting.GetSuspensionId(), yes(it, waiting), false)
 				}

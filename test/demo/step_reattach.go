@@ -19,10 +19,10 @@ import (
 const longID = "demo-long-call-0001"
 
 const (
-	treeSize    = 3  // processes whose ids long.sh writes into the file tree
-	beforeDrop  = 40 // events that the watcher sees before its connection breaks
-	whileAway   = 25 // events that happen while it is disconnected
-	afterReturn = 25 // events that it sees after it has resumed, before the cancel
+	treeSize    = 3  // number of processes whose ids long.sh writes into the file tree
+	beforeDrop  = 40 // number of events that the watcher sees before its connection breaks
+	whileAway   = 25 // number of events that happen while the watcher is disconnected
+	afterReturn = 25 // number of events that the watcher sees after it has resumed, before the cancel
 )
 
 // reattachAndCancel watches a long call with two watchers. One loses its connection and resumes with its cursor. The other stays connected

@@ -52,7 +52,7 @@ func TestArrowsAreKept(t *testing.T) {
 		{"store/sqlite", "modernc.org/sqlite", ""},
 		{"store/sqlite", "lifecycle", "not among"},
 		{"lifecycle", "store", ""},
-		{"lifecycle", "store/sqlite", "not among"}, // package daemon connects them
+		{"lifecycle", "store/sqlite", "not among"}, // package daemon gives a store to the engine
 		{"lifecycle", "registry", "not among"},
 		{"lifecycle/limit", "store", ""},
 		{"lifecycle/limit", "lifecycle", "not among"},
