@@ -23,13 +23,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ResultStatus says whether a result is a success, an error or a question.
+// ResultStatus says whether a result is a success or an error, or is not final.
 type ResultStatus int32
 
 const (
 	ResultStatus_RESULT_STATUS_UNSPECIFIED ResultStatus = 0
 	ResultStatus_RESULT_STATUS_SUCCESS     ResultStatus = 1
-	// A question. Occurs only in the record of a suspended call, never in a finished one.
+	// The tool asks a question, or its work continues elsewhere. Only in WorkerResult; the result of a call is never PENDING.
 	ResultStatus_RESULT_STATUS_PENDING ResultStatus = 2
 	ResultStatus_RESULT_STATUS_ERROR   ResultStatus = 3
 )
