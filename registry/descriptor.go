@@ -15,7 +15,7 @@ import (
 // MaxInline is the maximum size of the inline output of a result, in bytes.
 const MaxInline = 256 << 10
 
-// The hard limits of a descriptor, in bytes.
+// The hard limits of a descriptor: bytes of texts, and numbers of aliases and of labels.
 const (
 	maxArguments   = 1 << 20
 	maxName        = 128
@@ -65,7 +65,8 @@ func newEntry(source string, t tool.Tool, compile func(json.RawMessage) (*Schema
 	return e, nil
 }
 
-// compileParameters refuses a schema that no arguments can match: arguments are always an object.
+// compileParameters compiles the schema of parameters. It refuses a schema for values other than objects, because arguments are always an
+// object.
 func compileParameters(raw json.RawMessage, compile func(json.RawMessage) (*Schema, error)) (*Schema, error) {
 	s, err := compile(raw)
 	if err != nil {
@@ -154,7 +155,8 @@ func checkMildest(d *tool.Descriptor) error {
 	return nil
 }
 
-// checkTexts limits the texts that models and people read. It refuses invisible characters, which make different names look alike.
+// checkTexts limits the texts that models and people read. In texts of one line, it refuses invisible characters, which make different
+// names look alike.
 func checkTexts(d *tool.Descriptor) error {
 	for _, text := range []struct {
 		field, value string

@@ -23,7 +23,7 @@ type Entry struct {
 	own       tool.Descriptor // descriptor from the source, without overrides
 	ownDigest string
 	claim     string    // digest to compare with the trusted one
-	trusted   *Pin      // the trusted definition that is used instead; set only in quarantine
+	trusted   *Pin      // the trusted definition, which differs from this one; set only in quarantine
 	since     time.Time // time when this definition was first received; set only in quarantine
 	refused   *Refusal  // the operator's refusal of this definition; set only in quarantine
 

@@ -202,7 +202,7 @@ func (c *fastCompiler) inPlace(f *fastSchema, s *jsonschema.Schema) {
 	}
 }
 
-// most returns a limit of the library as a number, or -1 for no limit.
+// most returns a limit of the library, or the largest int for no limit.
 func most(limit int) int {
 	if limit == -1 {
 		return math.MaxInt

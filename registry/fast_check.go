@@ -79,7 +79,7 @@ func (f *fastSchema) validString(v string, left *fastBudget) bool {
 	if !f.types.allow(kindString) || len(v) < f.minLength {
 		return false
 	}
-	if f.minLength > 1 || len(v) > f.maxLength { // A character has at least one byte.
+	if f.minLength > 1 || len(v) > f.maxLength { // A text has at most as many characters as bytes.
 		if n := utf8.RuneCountInString(v); n < f.minLength || n > f.maxLength {
 			return false
 		}

@@ -17,7 +17,7 @@ type decimal struct {
 // maxScale keeps magnitude × 10^scale within 128 bits.
 const maxScale = 18
 
-// parseDecimal parses a JSON number without an exponent and with at most about 18 digits. ok is false for other numbers.
+// parseDecimal parses a JSON number without an exponent and with at most about 19 digits. ok is false for other numbers.
 func parseDecimal(token string) (d decimal, ok bool) {
 	digits := strings.TrimPrefix(token, "-")
 	if digits == "" || len(digits) > 1 && digits[0] == '0' && digits[1] != '.' {

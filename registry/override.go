@@ -20,8 +20,8 @@ type Name struct {
 	Alias bool // The id that the source gave the tool becomes an alias.
 }
 
-// Describe replaces the descriptions of tools, by the id that the source gave them, and drops earlier replacements. A pin covers the
-// definition of the source. The digest of an entry covers the description that models read.
+// Describe sets the descriptions of tools and drops the earlier ones. The keys are the ids that the sources gave the tools. The digest of
+// an entry covers the new description. The pin of the tool covers the description from the source.
 func (r *Registry) Describe(descriptions map[string]string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -32,8 +32,8 @@ func (r *Registry) Describe(descriptions map[string]string) error {
 	return nil
 }
 
-// Rename replaces the ids of tools and drops earlier replacements, all or none. The tools need not exist yet. The digest of an entry covers
-// the new id, and its pin covers the definition of the source. When a new id is taken, the error wraps a [*DuplicateError].
+// Rename gives tools new ids, all or none, and drops the earlier ones. The tools need not exist yet. The digest of an entry covers the new
+// id. The pin of the tool covers the definition from the source. When a new id is taken, the error wraps a [*DuplicateError].
 func (r *Registry) Rename(names map[Origin]Name) error {
 	for origin, name := range names {
 		if err := checkName(name.ID); err != nil {
@@ -93,7 +93,7 @@ func (e *Entry) override(descriptions map[string]string, names map[Origin]Name) 
 	return err
 }
 
-// rename gives the entry a new id. When the new id was an alias of the entry, it is removed from the aliases.
+// rename gives the entry a new id. When the new id was an alias of the entry, rename removes that alias.
 func (e *Entry) rename(name Name) error {
 	d := &e.Descriptor
 	d.ID, d.SourceID = name.ID, e.own.ID

@@ -23,7 +23,7 @@ type Config struct {
 	// Pins stores the trusted definitions. The first definition of each tool is trusted until an operator accepts another one. With nil,
 	// all definitions are trusted.
 	Pins Pins
-	// Trusted lists the sources that are part of the daemon.
+	// Trusted lists the sources that are part of the daemon. Their definitions are always trusted.
 	Trusted []string
 	// NamespaceOf returns the only namespace whose callers have the tools of a source. It returns false when all namespaces have them. nil
 	// means false for all sources.
@@ -59,7 +59,7 @@ func (s *snapshot) find(namespace, name string) *Entry {
 	return nil
 }
 
-// shows reports whether a namespace has a tool. A namespace does not have a tool that lost its name to a tool of all namespaces.
+// shows reports whether a namespace has a tool. A namespace does not have a tool whose name a shared tool has taken.
 func (s *snapshot) shows(e *Entry, namespace string) bool {
 	return (e.namespace == "" || e.namespace == namespace) && s.names[e.namespace].exact[e.Descriptor.ID] == e
 }
@@ -184,7 +184,7 @@ func (r *Registry) applyLocked(entries, added []*Entry) error {
 			return err
 		}
 	}
-	byNamespace, err := r.nameLocked(entries) // The added entries are last.
+	byNamespace, err := r.nameLocked(entries) // The added entries are last, so they are refused when a name is taken.
 	if err != nil {
 		return err
 	}
@@ -198,8 +198,8 @@ func (r *Registry) applyLocked(entries, added []*Entry) error {
 	return nil
 }
 
-// nameLocked assigns names to entries. When a tool of all namespaces and a tool of one namespace have the same name, the tool of all
-// namespaces gets the name. The other tool gets the name back when it is free. A new tool of one namespace whose name is taken is an error.
+// nameLocked assigns names to entries. When a shared tool and a tool of one namespace have the same name, the shared tool gets the name.
+// The other tool gets the name back when the name is free. A new tool of one namespace whose name is taken is an error.
 func (r *Registry) nameLocked(entries []*Entry) (map[string]*names, error) {
 	shared := newNames()
 	byNamespace := map[string]*names{"": shared}
@@ -252,12 +252,13 @@ func (r *Registry) Refresh() {
 	r.storeLocked(old.entries, old.names)
 }
 
-// Lookup returns the tool of all namespaces with this id or alias. Use [Registry.View] to look up a tool for a caller.
+// Lookup returns the shared tool with this id or alias: a tool that every namespace has. Use [Registry.View] to look up a tool for a
+// caller.
 func (r *Registry) Lookup(name string) (*Entry, bool) {
 	return r.View(Offer{}).Lookup(name)
 }
 
-// Shadowed reports whether a tool of all namespaces has taken the names of this source's tool.
+// Shadowed reports whether a shared tool has taken the names of this source's tool.
 func (r *Registry) Shadowed(source, id string) bool {
 	at := r.current.Load()
 	return slices.ContainsFunc(at.entries, func(e *Entry) bool {
@@ -287,7 +288,7 @@ func (r *Registry) Sources() []string {
 //
 //   - texts that are longer than [MaxSchemaBytes] or that [call.ParseJSON] refuses
 //   - references to other documents
-//   - patterns that Go's regexp does not support: it has no lookaround and needs no backtracking
+//   - patterns that Go's regexp does not support, such as those with lookaround or back references
 //   - schemas that would take too long to check even against a small value
 //
 // The error is a [*SchemaError].

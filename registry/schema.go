@@ -54,7 +54,7 @@ func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 	if s.compiled, err = compile(document, s.asserted, nil); err != nil {
 		return nil, err
 	}
-	if !effort.recursive { // A fast check cannot limit how often a value leads back into a recursive schema.
+	if !effort.recursive { // The library checks a recursive schema with its meter.
 		s.fast = compileFast(s.compiled, s.asserted)
 	}
 	return s, nil
@@ -65,7 +65,7 @@ const resourceURL = "https://schema.invalid/s"
 
 var errLoad = errors.New("a schema is one document: nothing else is read")
 
-// compile compiles an inspected document. With a meter, it counts every step of a validation.
+// compile compiles an inspected document. With a meter, every step of a validation is counted.
 func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.Schema, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -91,7 +91,7 @@ func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.S
 	return compiled, nil
 }
 
-// compileError explains why a document is not a valid schema, in the form of [Schema.Validate].
+// compileError returns a [*SchemaError] that says why a document is not a valid schema.
 func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {

@@ -273,7 +273,8 @@ func (in *inspector) identity(schema map[string]any, pointer string) error {
 	return nil
 }
 
-// patterns compiles the regular expressions of a subschema, so that an error can say what is wrong with an expression.
+// patterns checks the regular expressions of a subschema, so that an error can say what is wrong with an expression. It adds their cost to
+// the node, and renames the keyword pattern.
 func (in *inspector) patterns(n *node, schema map[string]any, pointer string) error {
 	if _, ok := schema[patternKeyword]; ok {
 		return &SchemaError{pointer, "the keyword " + patternKeyword + " is reserved"}

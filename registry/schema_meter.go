@@ -27,8 +27,8 @@ func (e effort) affordable(s size) bool {
 	return !e.recursive && e.visits*s.nodes <= checkPrice/price(e.depth) && e.patterns*s.bytes <= maxPatternEffort
 }
 
-// price returns the maximum price of one visit at this depth. It grows with depth, because the library rebuilds the path of a violation at
-// each level.
+// price returns the maximum price of one visit at this depth. The price grows with depth, because the library rebuilds the path of a
+// violation at each level.
 func price(depth int) int64 { return visitPrice + int64(depth)*int64(depth) }
 
 type size struct {
@@ -37,8 +37,8 @@ type size struct {
 	depth int
 }
 
-// measure returns the size of a value, or the reason why the value must not be checked. The library computes exactly, so a number of a few
-// characters can take all memory.
+// measure returns the size of a value, or the reason why the value must not be checked. The library computes with exact numbers, so a short
+// number such as 1e999999999 could take all memory.
 func measure(v any) (s size, reason string) {
 	s.add(v, 1, &reason)
 	return s, reason

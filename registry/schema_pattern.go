@@ -14,8 +14,8 @@ const (
 		`\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}`
 )
 
-// goPattern translates a regular expression of ECMA-262 to Go. It translates \s, \S and \cX, which differ. It keeps syntax that Go does not
-// have, and compilation then refuses it.
+// goPattern translates a regular expression of ECMA-262 to Go. It translates \s, \S and \cX, which have another meaning in Go. It keeps
+// syntax that Go does not have, so that the compilation refuses the expression.
 func goPattern(text string) string {
 	if !strings.Contains(text, `\`) || strings.Contains(text, `\Q`) {
 		return text
@@ -30,7 +30,7 @@ func goPattern(text string) string {
 			continue
 		case c == '[' && !class:
 			class = true
-			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // In Go, a bracket in the first position is a character.
+			for i+1 < len(text) && strings.IndexByte("^]", text[i+1]) >= 0 && text[i] != ']' { // In Go, a bracket in the first position of a class is an ordinary character.
 				b.WriteByte(text[i])
 				i++
 			}
@@ -152,7 +152,7 @@ func (e *ecma) group() bool {
 	return e.alternatives() && e.take(")")
 }
 
-// name reads the name of a group up to its bracket.
+// name reads the name of a group up to the closing angle bracket.
 func (e *ecma) name() (string, bool) {
 	name, rest, found := strings.Cut(e.rest, ">")
 	e.rest = rest

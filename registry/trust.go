@@ -46,7 +46,7 @@ func (e *DigestError) Error() string {
 	return fmt.Sprintf("the definition in quarantine has the digest %s, not %s", e.Have, e.Want)
 }
 
-// judge pins the first definition of a tool, and quarantines one that differs from its pin.
+// judge pins the first definition of a tool, and quarantines a definition that differs from the pin.
 func (r *Registry) judge(e *Entry) error {
 	e.trusted, e.refused = nil, nil
 	if r.cfg.Pins == nil || slices.Contains(r.cfg.Trusted, e.Source) {
@@ -62,7 +62,7 @@ func (r *Registry) judge(e *Entry) error {
 	return r.pin(e, "")
 }
 
-// since returns when the registry first received the definition of e. Sources send their tools again and again.
+// since returns when the registry first received the definition of e. A source may have sent the same definition before.
 func (r *Registry) since(e *Entry) time.Time {
 	for _, old := range r.current.Load().entries {
 		if old.Source == e.Source && old.own.ID == e.own.ID && old.claim == e.claim && old.trusted != nil {

@@ -291,7 +291,7 @@ func TestRename(t *testing.T) {
 	if got := r.Unnamed(); len(got) != 1 || got[0].ID != "nobody" {
 		t.Errorf("unnamed: %v", got)
 	}
-	register(t, r, "mcp:v", named("weather")...) // The id is free, and the setting is for another source.
+	register(t, r, "mcp:v", named("weather")...) // The id is free, because only the tool of the source mcp:w has a new id.
 	if err := rename(registry.Name{ID: "forecast", Alias: true}); err == nil || !strings.Contains(err.Error(), "mcp:v") || !strings.Contains(err.Error(), "mcp:w") {
 		t.Errorf("the alias is taken: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Offer says which tools one caller may see and call. The zero Offer contains the tools of all namespaces.
+// An Offer says which tools one caller may see and call. The zero Offer contains the shared tools, which every namespace has.
 type Offer struct {
 	Namespace string // namespace of the caller
 	// Allow and Exclude are the globs of the agent's tools: see [tool.Agent.Offers].

@@ -23,8 +23,8 @@ type State struct {
 // errUnreadable replaces an error whose details must not be shown to the operator of a namespace.
 var errUnreadable = errors.New("it cannot be read; an admin of the daemon can see the reason")
 
-// In returns the part of the state that the operator of a namespace may see: the entitlements of that namespace. It omits where the value
-// comes from and the details of a problem. It returns false when nothing in the namespace is entitled to the secret.
+// In returns the state as the operator of a namespace may see it: only with the entitlements of that namespace, without Place and without
+// the details of a problem. It returns false when nothing in the namespace is entitled to the secret.
 func (s State) In(namespace string) (State, bool) {
 	allow := s.Allow
 	s.Place, s.Allow = "", nil

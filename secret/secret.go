@@ -4,8 +4,8 @@
 // secret://name in manifests and configuration. Only text of the operator can contain references: in text of a model or in the value of a
 // secret, secret://name is ordinary text.
 //
-// A [Resolver] returns a value only to a [Use] that an [Allow] of the secret names. The filter that redacts secrets gets each value before
-// any use gets it.
+// A [Resolver] returns a value only to a [Use] that an [Allow] of the secret matches. The filter that redacts secrets gets each value
+// before any use gets it.
 package secret
 
 import (

@@ -196,7 +196,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestRotation checks that the new value of a replaced file is used at once, and that Known is called with it before.
+// TestRotation checks that the new value of a replaced file is used at once, and that Known gets the new value first. If Known returns an
+// error, no use may get the value.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	path := write(t, "the first", 0o600)

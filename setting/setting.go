@@ -1,6 +1,6 @@
 // Package setting reads the settings that structs declare in the tags of their fields.
 //
-// A declaration is one field. The type of the field is the type of the setting. Its tags contain the rest:
+// A declaration is one field. The type of the field is the type of the setting. The tags of the field contain the rest:
 //
 //	yaml      the key; a field without this tag is not a setting
 //	default   the value when nothing sets the setting

@@ -85,7 +85,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// DurationText returns the shortest text that [ParseDuration] accepts for d.
+// DurationText returns a short text that [ParseDuration] reads as d.
 func DurationText(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {

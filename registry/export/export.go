@@ -229,7 +229,7 @@ func (p *conversion) parameters(f Format, schema any) (v any, isStrict bool, err
 	return o, false, p.properties(o, "")
 }
 
-// properties removes properties whose names the provider refuses.
+// properties removes optional properties whose names the provider refuses. It returns an error for such a required property.
 func (p *conversion) properties(o *object, at string) error {
 	if p.rule.property == nil {
 		return nil
@@ -270,7 +270,7 @@ func (p *conversion) whole(schema any) *object {
 	return o
 }
 
-// finite removes numbers that overflow a double. Many JSON parsers refuse a whole text that contains one.
+// finite removes numbers that overflow a double. Many JSON parsers refuse a whole text that contains such a number.
 func (p *conversion) finite(v any, at string) {
 	switch v := v.(type) {
 	case []any:

@@ -88,7 +88,8 @@ func (nothing) Run(context.Context, sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, errors.New("nothing runs here")
 }
 
-// TestGolden fixes every byte that goes to a provider. scripts/providers.sh checks the same files with the providers' own packages.
+// TestGolden compares every byte that goes to a provider with the golden files. scripts/providers.sh checks the same files with the
+// providers' own packages.
 func TestGolden(t *testing.T) {
 	for name, tools := range map[string][]*tool.Descriptor{"hostile": hostile(), "builtin": builtin(t)} {
 		for _, f := range export.Formats() {
@@ -113,7 +114,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkOrder checks that a tool's definition depends only on the tool, and that equal lists have the same revision.
+// checkOrder checks that equal lists have the same revision, and that another order has another revision. The definition of a tool must
+// depend only on the tool.
 func checkOrder(t *testing.T, f export.Format, tools []*tool.Descriptor, list *export.List) {
 	t.Helper()
 	again, _ := exported(t, f, tools)

@@ -90,8 +90,8 @@ func oneType(o *object) []*object {
 	return out
 }
 
-// typeIn returns the type that a schema needs so that it allows the value v. For a whole number this is integer or number. It returns nil
-// when the schema does not allow the type of v.
+// typeIn returns the type under which a schema allows the value v. For a whole number, this type is integer or number. It returns nil when
+// the schema does not allow the type of v.
 func typeIn(o *object, v any) any {
 	name := typeOf(v)
 	switch {

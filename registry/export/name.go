@@ -18,7 +18,7 @@ func (r nameRule) fits(name string) bool {
 	return name != "" && len(name) <= r.most && r.clean(name) == name
 }
 
-// clean replaces characters that the provider refuses with _.
+// clean replaces each character that the provider refuses by _.
 func (r nameRule) clean(name string) string {
 	clean := strings.Map(func(c rune) rune {
 		if isLetter(c) || '0' <= c && c <= '9' || c == '_' || c == '-' || strings.ContainsRune(r.more, c) {

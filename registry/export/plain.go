@@ -143,7 +143,7 @@ func (p *conversion) dependencies(out *object, v any, at string, depth int) {
 	}
 }
 
-// modern rewrites keywords of older dialects.
+// modern rewrites exclusive bounds of draft 4, and declares required properties.
 func (p *conversion) modern(o *object) {
 	for _, pair := range [][2]string{{"exclusiveMinimum", "minimum"}, {"exclusiveMaximum", "maximum"}} {
 		if flag, old := o.get(pair[0]).(bool); old {

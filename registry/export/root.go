@@ -30,8 +30,8 @@ func rank(name string) int {
 	return 100
 }
 
-// flatten merges alternatives into one object. The object has the properties of all alternatives and requires those that all of them
-// require. Its description says which properties belong together.
+// flatten merges alternatives into one object. The object has the properties of all alternatives, and requires the properties that every
+// alternative requires. Its description says which properties belong together.
 func (p *conversion) flatten(o *object, name string) {
 	if !o.has(name) {
 		return

@@ -230,7 +230,7 @@ func mcp(d map[string]any) error {
 	return nil
 }
 
-// each calls visit for every subschema that a keyword in an exported schema leads to.
+// each calls visit for a schema, and for the schemas under its properties and items.
 func each(s map[string]any, visit func(map[string]any) error) error {
 	if err := visit(s); err != nil {
 		return err
@@ -282,7 +282,7 @@ func checkRules(t *testing.T, tools []*tool.Descriptor) {
 
 func TestRules(t *testing.T) { checkRules(t, hostile()) }
 
-// TestNamesAreNeverShared uses ids that equal the shortened names of other ids.
+// TestNamesAreNeverShared uses ids that equal the shortened names of other ids. No two tools may get the same name.
 func TestNamesAreNeverShared(t *testing.T) {
 	tools := []*tool.Descriptor{{ID: "a.b"}, {ID: "a b"}, {ID: "a/b"}}
 	for range 40 { // more collisions than one digit of a hash can resolve
@@ -316,7 +316,7 @@ func TestForksAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzExport checks that the export of every schema follows the rules of each provider, and that the same schema gives the same bytes.
+// FuzzExport checks that the export of every schema follows the rules of each provider.
 func FuzzExport(f *testing.F) {
 	for _, d := range hostile() {
 		f.Add(d.ID, string(d.Parameters))

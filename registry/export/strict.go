@@ -78,7 +78,7 @@ func (s *strict) schema(o *object, at string, depth int) error {
 	return s.within(at)
 }
 
-// shape ensures that a schema has a type.
+// shape sets a missing type. It returns an error for a schema that has no strict form.
 func (s *strict) shape(o *object, at string) error {
 	values := o.list("enum")
 	if o.has("const") {

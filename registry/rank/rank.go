@@ -1,7 +1,7 @@
 // Package rank orders tools by how well they match a query of a model or a client.
 //
 // The order is that of BM25 over the words of a tool's id, names, description and parameters. All statistics are those of the compared
-// tools, so tools that a caller may not see do not influence its results. The same tools and the same query give the same order.
+// tools, so tools that a caller may not see do not influence the caller's results. The same tools and the same query give the same order.
 package rank
 
 import (

@@ -172,7 +172,7 @@ func TestStuffedDescriptions(t *testing.T) {
 		}
 	}
 	include := []string{"asana__asana_add_task_to_section", "github__create_issue", "slack__slack_list_channels", "excel__excel_read_sheet"}
-	for _, n := range []int{0, len(include)} { // the stuffed tools also do not get more of the places that included tools leave
+	for _, n := range []int{0, len(include)} { // Included tools must not make room for more stuffed tools.
 		if got := selectIDs("send an email", include[:n], docs, tools, n+8); stuffed(got) != 6 || len(got) != n+8 {
 			t.Errorf("with %d included tools: %d stuffed tools of %q", n, stuffed(got), got)
 		}

@@ -2,8 +2,8 @@ package rank
 
 import "strings"
 
-// groups has words that people use for the same idea when they talk about tools, one group a line. A word of a query also finds the other
-// words of its group, which count less.
+// groups has words that people use for the same idea when they talk about tools, one group on each line. A word of a query also finds the
+// other words of its group, which count less.
 const groups = `
 create add new make insert append generate
 delete remove drop erase clear destroy purge forget discard

@@ -83,7 +83,7 @@ var endings = []struct {
 	{"ies", "i", 2}, {"sses", "ss", 1}, {"shes", "sh", 1}, {"ches", "ch", 1}, {"xes", "x", 1}, {"ss", "ss", 1}, {"us", "us", 1}, {"s", "", 2},
 }
 
-// trim removes the endings of verbs, and replaces a final y by i.
+// trim removes the endings of verbs and a doubled final consonant, and replaces a final y by i.
 func trim(word string) string {
 	for _, ending := range []string{"ing", "ed", "ions", "ion", "e", "ment"} {
 		if base, ok := strings.CutSuffix(word, ending); ok && len(base) >= 3 {
@@ -95,7 +95,7 @@ func trim(word string) string {
 		word = word[:n-1]
 	}
 	if base, ok := strings.CutSuffix(word, "y"); ok && len(base) >= 2 {
-		return base + "i" // as in copied, copies and cookies
+		return base + "i" // copy becomes copi, like copies and copied
 	}
 	return word
 }

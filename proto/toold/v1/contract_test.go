@@ -156,10 +156,10 @@ func TestStreamsOfCallsCarryFrames(t *testing.T) {
 			if f := answers.Message().Fields().ByName("frame"); f == nil || f.Message() != want {
 				t.Errorf("%s answers with something else than frames", m.Name())
 			}
-			continue // a Session response names the item that each frame belongs to
+			continue // Session sends frames inside answers, each with the item that it belongs to.
 		}
 		if m.Name() == "WatchInbox" {
-			continue // its messages are about questions, not about the log of a call
+			continue // WatchInbox sends messages about questions, not about the log of a call.
 		}
 		streams++
 		fields := m.Output().Fields()
@@ -183,7 +183,7 @@ func TestRequestsNameNoNamespace(t *testing.T) {
 			return
 		}
 		walk(m.Input(), map[protoreflect.FullName]bool{principal.FullName(): true}, func(f protoreflect.FieldDescriptor) {
-			// This field of WatchCalls is a boolean, so it does not name a namespace.
+			// The field namespace of WatchCalls is a boolean, so it does not name a namespace.
 			if f.Name() == "namespace" && f.Kind() != protoreflect.BoolKind {
 				t.Errorf("%s takes %s", m.Name(), f.FullName())
 			}

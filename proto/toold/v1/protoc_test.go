@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The proto files compile with the protoc and the generators of Debian 12, without extra flags.
+// TestOldProtoc checks that protoc, such as that of Debian 12, accepts the proto files without extra flags.
 func TestOldProtoc(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.proto")
