@@ -82,7 +82,7 @@ func Placed(err error, before, after string) error {
 	return &out
 }
 
-// MaxFrame is the maximum size of a frame in bytes. It limits the results in batch_finished, the largest frame.
+// MaxFrame is the maximum size in bytes of the results in a batch_finished frame. Results that exceed it are left out.
 const MaxFrame = 1 << 20
 
 func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {

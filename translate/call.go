@@ -89,7 +89,7 @@ func fillRare(out *tooldv1.Call, c *call.Call) {
 	}
 }
 
-// fromRunOf returns nil for a call without a run, thread or agent.
+// fromRunOf returns nil for a call without any data about its run.
 func fromRunOf(c *call.Call) *tooldv1.Run {
 	r := &c.Run
 	anything := r.ID + r.Thread + r.ParentRun + r.ParentThread + r.ParentCall + r.Origin + c.OnBehalfOf

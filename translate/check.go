@@ -63,7 +63,7 @@ func Few(field string, n, most int) error {
 	return nil
 }
 
-// Labels refuses labels that no run can have.
+// Labels refuses labels that are too many or too long for a run.
 func Labels(field string, labels map[string]string) error {
 	if err := Few(field, len(labels), maxLabels); err != nil {
 		return err
@@ -79,7 +79,7 @@ func Labels(field string, labels map[string]string) error {
 	return nil
 }
 
-// ToTimes translates the bounds of a time range; absent is zero.
+// ToTimes translates the bounds of a time range, and refuses an empty range. An absent bound becomes the zero time.
 func ToTimes(afterField string, after *timestamppb.Timestamp, beforeField string, before *timestamppb.Timestamp) (from, until time.Time, err error) {
 	if from, err = ToTime(afterField, after); err != nil {
 		return from, until, err

@@ -103,7 +103,7 @@ func (w *encoder) run(c *call.Call) {
 	w.text(8, r.Origin)
 	w.text(9, c.OnBehalfOf)
 	if len(w.b) == at && !r.Unattended {
-		w.b = w.b[:at-2] // The call has no run, thread or agent.
+		w.b = w.b[:at-2] // The call has no data about a run.
 		return
 	}
 	w.number(4, int64(fromMode(r.Unattended)))

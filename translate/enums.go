@@ -77,7 +77,7 @@ func fromRunState(s call.RunState) tooldv1.RunState {
 }
 
 func FromVerdictKind(kind string) tooldv1.VerdictAction {
-	if kind == "ALLOW" { // Handle the common case first, because the table lookup would take longer than the rest of a verdict.
+	if kind == "ALLOW" { // Handle the common case first, because a table lookup takes longer.
 		return tooldv1.VerdictAction_VERDICT_ACTION_ALLOW
 	}
 	return tooldv1.VerdictAction(tooldv1.VerdictAction_value["VERDICT_ACTION_"+kind])

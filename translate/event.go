@@ -151,7 +151,7 @@ func fillRareEvent(b *eventBlock, e *call.Event) {
 			Reason: tooldv1.StateConflictReason(tooldv1.StateConflictReason_value["STATE_CONFLICT_REASON_"+string(d.Conflict)]),
 		}}
 	}
-	// The API has no such event. Send only its sequence, so that the log has no gaps.
+	// For an event of another type, the message has only its sequence, so that the log has no gaps.
 }
 
 func fromAccepted(a *call.Accepted) *tooldv1.CallAccepted {

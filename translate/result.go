@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// FromResult translates a result. The model text is set only when it differs from message and data.
+// FromResult translates a result. It sets the model text only for an error. For other results, the model text is the message or the data.
 func FromResult(r *tool.Result) *tooldv1.ToolResult {
 	if r == nil {
 		return nil
@@ -121,8 +121,8 @@ func fromRight(err error) *tooldv1.Right {
 	return right
 }
 
-// FromDecision translates the decision of a suspension. It returns nil when there is no decision. s is nil when the client already has the
-// suspension.
+// FromDecision translates the decision of a suspension. It returns nil when there is no decision. If s is nil, the message does not name
+// the suspension.
 func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 	if d == nil {
 		return nil

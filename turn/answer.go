@@ -10,7 +10,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// An Answer has the result of a call, or says what the call waits for. Exactly one of Result and Waiting is set.
+// An Answer has the result of a call, or says what the call waits for. [Turn.Messages] needs exactly one of Result and Waiting. [Turn.Late]
+// skips an Answer without both.
 type Answer struct {
 	CallID  string // id of the call in toold, used in the handles of its artifacts
 	Result  *tool.Result
@@ -184,7 +185,7 @@ func (o *outcome) describe(a *Answer) string {
 	return modelText(a.Result)
 }
 
-// modelText returns the text for the model. If the result has neither a message nor data, it returns the text of the content.
+// modelText returns the text for the model. If the result has neither a message nor data, it returns the texts and links of the content.
 func modelText(r *tool.Result) string {
 	text := r.ModelText()
 	if strings.TrimSpace(text) == "" {

@@ -67,7 +67,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// answered identifies a call that a message answers: by the model's id, or by the name when the provider has no ids.
+// answered is the answer to one call, as a message contains it. The id is the model's id of the call.
 type answered struct {
 	id, text string
 	failed   bool

@@ -8,8 +8,7 @@ import (
 	"github.com/toold-dev/toold/turn"
 )
 
-// fuzz checks that Parse panics for no response. If Parse accepts a response, the messages must answer each of its calls once, also after a
-// restart.
+// fuzz checks that Parse never panics. If Parse accepts a response, the messages must answer each of its calls once, also after a restart.
 func fuzz(f *testing.F, p turn.Provider) {
 	for _, g := range goldens() {
 		for i := range g.calls {

@@ -1,7 +1,7 @@
 package turn
 
 // gemini is the format of Gemini's generateContent. Gemini matches calls without ids by their position. The answers to all calls are
-// therefore in one content, in the order of the calls.
+// therefore in one message, in the order of the calls.
 type gemini struct{}
 
 func (gemini) parse(p *parser, m node) error {

@@ -15,8 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the messages into the golden files")
 
-// golden describes a response and toold's answers to its calls. The test compares the messages that are made from them with a file. The
-// calls get the ids id0, id1 … unless they have one.
+// golden describes a response and toold's answers to its calls. The test compares the messages that are made from them with a file. A call
+// without an id gets id0, id1 …
 type golden struct {
 	name    string
 	calls   []request

@@ -39,8 +39,8 @@ func anyAnswer() *rapid.Generator[turn.Answer] {
 	})
 }
 
-// TestEachCallIsAnsweredOnce checks the messages of random turns. They must answer each call once, in order and within the budgets, and
-// must always have the same bytes.
+// TestEachCallIsAnsweredOnce checks the messages of random turns. They must answer each call once, in order and within the budgets. The
+// stored form of a turn must give the same messages.
 func TestEachCallIsAnsweredOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SampledFrom(turn.Providers()).Draw(t, "provider")
@@ -95,7 +95,7 @@ func TestEachCallIsAnsweredOnce(t *testing.T) {
 	})
 }
 
-// TestMedia checks that the messages for each provider obey the limit for media, and that their text names the media that do not fit.
+// TestMedia checks that the messages for each provider obey the limit for media, and that their text names the media that are not sent.
 func TestMedia(t *testing.T) {
 	shot := tool.Content{Type: tool.ContentImage, MIMEType: "image/png", Artifact: "shot"}
 	sized := func(size int) turn.Answer {

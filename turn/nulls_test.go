@@ -277,7 +277,8 @@ func TestAllNullsOfPlainSchemas(t *testing.T) {
 	}
 }
 
-// differences returns the JSON pointers of the members that a has and b lacks. Everything else must be equal.
+// differences returns the JSON pointers of the members that a has and b lacks. These members must be null in a. Everything else must be
+// equal.
 func differences(t fataler, at string, a, b any) []string {
 	t.Helper()
 	switch a := a.(type) {

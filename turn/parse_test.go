@@ -89,7 +89,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestHostileTurns (T138) checks for each provider that Parse refuses a response that uses an id twice, and a response with 100,000 calls.
+// TestHostileTurns (T138) checks for each provider that Parse refuses a response that uses an id twice, and a response with more than
+// MaxCalls calls.
 func TestHostileTurns(t *testing.T) {
 	for _, p := range turn.Providers() {
 		t.Run(string(p), func(t *testing.T) {
@@ -283,7 +284,7 @@ func TestIdentity(t *testing.T) {
 		}
 		ids = append(ids, id)
 	}
-	// The libraries of these providers parse the arguments and encode them again.
+	// The libraries of these providers encode the arguments again, so the identity must not depend on their form.
 	for _, p := range []turn.Provider{turn.Anthropic, turn.Gemini, turn.AISDK} {
 		one := parse(t, p, message(p, "", request{"a", "read", `{"x":1,"y":"ä"}`})).Digest
 		if other := parse(t, p, message(p, "", request{"a", "read", `{ "y": "\u00e4", "x": 1}`})).Digest; one != other {

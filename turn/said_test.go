@@ -23,7 +23,7 @@ func TestText(t *testing.T) {
 		{
 			"anthropic, between calls", turn.Anthropic,
 			`{"role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"first"},{"type":"tool_use","id":"a","name":"a","input":{}},{"type":"text","text":"then"},{"type":"tool_use","id":"b","name":"mine","input":{}},{"type":"tool_use","id":"c","name":"c","input":{}}]}`,
-			[]string{"first", "then"}, // The client runs the tool "mine" itself, so this text belongs to the next call.
+			[]string{"first", "then"}, // The client runs the tool "mine" itself, so the text before it belongs to the next call.
 		},
 		{"gemini", turn.Gemini, `{"role":"model","parts":[{"text":"hm","thought":true},{"text":"first"},{"functionCall":{"name":"a","args":{}}}]}`, []string{"first"}},
 		{"ai-sdk", turn.AISDK, `{"role":"assistant","content":[{"type":"reasoning","text":"hm"},{"type":"text","text":"first"},{"type":"tool-call","toolCallId":"a","toolName":"a","input":{}}]}`, []string{"first"}},

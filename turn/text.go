@@ -53,7 +53,7 @@ func shorten(text string, limit int, a *Answer) string {
 	return fmt.Sprintf("%s\n[… %d bytes left out%s …]\n%s", text[:head], tail-head, where, text[tail:])
 }
 
-// handles returns the handles of the first artifacts of a call.
+// handles returns the handles of at most three artifacts of a call.
 func (a *Answer) handles() string {
 	if a.Result == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 // A Provider is the format of a model's response.
 type Provider string
 
-// The providers. The comment of each names the value in a response that is the message of a turn.
+// The providers. Each comment says which part of a response is the message of a turn.
 const (
 	OpenAI          Provider = "openai"           // choices[0].message of Chat Completions
 	OpenAIResponses Provider = "openai-responses" // output of the Responses API
@@ -31,7 +31,7 @@ const MaxCalls = 256
 // MaxText is the maximum size of [Call.Text] in bytes. The rest of a longer text is dropped.
 const MaxText = 4 << 10
 
-// maxKind is the maximum length in bytes of the provider's type of a call. Frames repeat it.
+// maxKind is the maximum length in bytes of the provider's type of a call. Frames repeat the type.
 const maxKind = 256
 
 // A Request is a model's response.
@@ -59,7 +59,7 @@ type Call struct {
 	Index       int    `json:"index"`                   // position among all calls of the turn, from 0
 	ModelCallID string `json:"model_call_id,omitempty"` // unchanged; Gemini may send none
 	Name        string `json:"name"`                    // unchanged, even if no tool can have this name
-	// Arguments are the bytes of the message. They may be any text. They are not in the JSON form.
+	// Arguments are the same bytes as in the message. They may be any text. They are not in the JSON form.
 	Arguments string `json:"-"`
 	// Text is the text that the model wrote since the previous call that toold runs, without reasoning and at most [MaxText] bytes. It is
 	// not in the JSON form.
@@ -83,7 +83,7 @@ func (c *Call) Tool() string {
 type NotHandled struct {
 	Index int    `json:"index"`
 	ID    string `json:"id,omitempty"`
-	Type  string `json:"type"` // the provider's type of the part
+	Type  string `json:"type"` // the provider's type of the call
 }
 
 // A format has the rules of one provider.
@@ -169,7 +169,7 @@ func (p *parser) hash(texts ...string) {
 	p.digest = append(p.digest, ']')
 }
 
-// A found call is a call in a response.
+// found is a call in a response, as the provider sent it.
 type found struct {
 	at        node
 	kind      string // the provider's type
@@ -227,7 +227,7 @@ func (p *parser) say(text node) {
 	p.text = append(p.text, s[:min(len(s), MaxText-len(p.text))]...)
 }
 
-// truncateLast marks the last call of the response, unless the client runs it.
+// truncateLast marks the last call of the response as truncated, unless the client answers it.
 func (p *parser) truncateLast() {
 	calls, others := p.turn.Calls, p.turn.NotHandled
 	if len(calls) == 0 || len(others) > 0 && others[len(others)-1].Index > calls[len(calls)-1].Index {
