@@ -64,7 +64,7 @@ func NewChainRecord(namespace string, position int64, at time.Time, key, callID 
 	return ChainRecord{namespace, position, at, key, callID, stored[:LinkSize:LinkSize], stored[LinkSize:]}, nil
 }
 
-// Follows reports whether the record's link is correct after the link before.
+// Follows reports whether the record's link matches its content and the link of the record before.
 func (r *ChainRecord) Follows(before []byte) bool {
 	return bytes.Equal(r.Link, Link(before, r.Namespace, r.Key, r.CallID, r.Time, r.Record))
 }

@@ -57,8 +57,8 @@ func (d decimal) plus(o decimal) decimal {
 	return decimal{shift.Mul(shift, d.digits).Add(shift, o.digits), o.exponent}
 }
 
-// token formats the number in its canonical form: without an exponent if that is not longer than the limit for numbers, otherwise with one.
-// It returns false when both forms are too long.
+// token formats the number in its canonical form: without an exponent if that form is not too long for a number, otherwise with an
+// exponent. It returns false when both forms are too long.
 func (d decimal) token() (string, bool) {
 	text := d.digits.String()
 	sign := ""

@@ -95,8 +95,7 @@ type Activity struct {
 	Patch   string `json:"patch,omitempty"`
 }
 
-// An Output names bytes of a stream in the spool. Bytes is set only in events that are published while the call runs; after that, only the
-// spool has the bytes.
+// An Output names bytes of a stream in the spool. The journal does not store Bytes. For stored events, a watcher reads them from the spool.
 type Output struct {
 	Stream string `json:"stream"`
 	Offset int64  `json:"offset"`

@@ -173,8 +173,8 @@ const (
 	EndLost      AttemptEnd = "LOST" // its end was not observed
 )
 
-// AttemptEnd returns how the attempt at index i ended. It follows from the rest of the record: only the last attempt can have the outcome of
-// the call, and an attempt that ended earlier ended with a question.
+// AttemptEnd returns how the attempt at index i ended. The record does not store this. Only the last attempt can have the outcome of the
+// call; an attempt that ended earlier ended with a question.
 func (c *Call) AttemptEnd(i int) AttemptEnd {
 	a, last := &c.Attempts[i], i == len(c.Attempts)-1
 	switch {
@@ -227,7 +227,7 @@ type GateVerdict struct {
 	Took  time.Duration `json:"took,omitempty"`
 }
 
-// A HookRun is one request to a hook that may wait.
+// A HookRun is one execution of a hook. Hooks that only compute and never wait are not recorded.
 type HookRun struct {
 	Kind   string        `json:"kind"` // REWRITE, ADMIT, BEFORE, AFTER
 	Hook   string        `json:"hook"`

@@ -29,13 +29,14 @@ type ResumeRequest struct {
 // A ClaimRequest claims a suspension, or releases the claim.
 type ClaimRequest struct {
 	SuspensionID string
-	For          time.Duration // 0 means 5 minutes, or one hour with To
+	For          time.Duration // 0 means 5 minutes, or one hour when To is set
 	Release      bool
 	TakeOver     bool   // replaces the claim of another principal
 	To           string // subject to whom the question is handed over; if it is empty, the principal itself claims the question
 }
 
-// TicketRights say what a principal may do with a suspension. A nil error means that it may, if the content of its decision is valid.
+// TicketRights say what a principal may do with a suspension. Each error says why the principal may not do this. A nil error means that it
+// may, if the content of its decision is valid.
 type TicketRights struct {
 	SuspensionID string
 	CallID       string // empty when the principal has no such suspension

@@ -23,8 +23,8 @@ type Rule struct {
 	ScopeID string     `json:"scope_id,omitempty"` // id of the run or thread
 
 	By         tool.Principal `json:"by"`                  // the approver
-	Approvers  []string       `json:"approvers,omitempty"` // Roles that the question asked. Empty means any approver.
-	Groups     []string       `json:"groups,omitempty"`    // Groups that the question asked. Empty means all.
+	Approvers  []string       `json:"approvers,omitempty"` // Roles that the question named. Empty means any approver.
+	Groups     []string       `json:"groups,omitempty"`    // Groups that the question named. Empty means all groups.
 	CallID     string         `json:"call_id"`
 	DecisionID string         `json:"decision_id"`
 	Created    Stamp          `json:"created"`
@@ -32,7 +32,7 @@ type Rule struct {
 	Revoked    *Revocation    `json:"revoked,omitempty"`
 }
 
-// Asked returns the approvers of the question that the rule answers.
+// Asked returns the approvers of the question whose approval the rule remembers.
 func (r *Rule) Asked() *tool.Approvers { return &tool.Approvers{Roles: r.Approvers, Groups: r.Groups} }
 
 // A Revocation ends a rule before it expires.

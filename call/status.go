@@ -19,8 +19,7 @@ const (
 	Cancelled Status = "CANCELLED"
 )
 
-// transitions lists, for each status, the statuses that can follow. Suspended cannot become Running or Succeeded, and Running cannot become
-// Resuming, because a decision is a separate step.
+// transitions lists, for each status, the statuses that can follow. A decision is a separate step, from Suspended to Resuming.
 var transitions = map[Status][]Status{
 	New:       {Running, Suspended, Succeeded, Failed, Cancelled},
 	Running:   {Suspended, Succeeded, Failed, Cancelled},

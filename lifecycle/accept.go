@@ -67,7 +67,7 @@ func (e *Engine) unfilled(key call.Key) (*activeCall, bool) {
 	}
 }
 
-// admit fills the entry of a call that is not in memory, and reports whether the call is new.
+// admit looks for a call that is not in memory, and reports whether the call is new and may begin. It fills the entry of any other call.
 func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 	e, spec := r.e, &r.spec
 	ctx = context.WithoutCancel(ctx)

@@ -29,7 +29,7 @@ type activeCall struct {
 	ready   turns.Signal // fires when c or loadErr is set
 	loadErr error
 
-	// slot serializes the changes of this call: the goroutine that changes the call holds it.
+	// slot serializes the writes of this call to the journal: the goroutine that writes holds it.
 	slot turns.Slot
 
 	intake     intake
@@ -41,7 +41,7 @@ type activeCall struct {
 
 	mu sync.Mutex
 	// c is the current record. When lent is set, readers may hold c, so each change must replace it by a copy. Its LastSequence may be
-	// outdated; use last instead.
+	// outdated; use log.Last instead.
 	c          *call.Call
 	lent       bool
 	stored     bool // the journal has a row for the call
@@ -425,7 +425,7 @@ func (l *activeCall) submit(change *store.Change) error {
 		l.e.fatal(err)
 	}
 	if err == nil {
-		l.e.watches.Wake(cmp.Or(change.Call, l.record())) // The record of the call changes only after submit.
+		l.e.watches.Wake(cmp.Or(change.Call, l.record())) // Prefer the new record: the record in memory changes only after submit.
 		l.e.outbox.Committed(change.Actions)
 	}
 	return err

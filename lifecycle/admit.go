@@ -49,7 +49,8 @@ func (c *capacity) demand() limit.Demand {
 	return p.l.e.limits.Slots.Demand(&p.in.Caller, p.def.Descriptor)
 }
 
-// ownTurn reports whether the call needs a turn in its thread. It needs one when it must not run beside calls that overlap it.
+// ownTurn reports whether the call needs a turn in its thread. It needs a turn when it must not run at the same time as calls that overlap
+// it.
 func (c *capacity) ownTurn() bool {
 	p := c.p
 	return !p.in.Assessment.ConcurrencySafe && p.in.Run.Thread != "" && !p.l.concurrent.Load()

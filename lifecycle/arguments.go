@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// parse returns an outcome if the arguments are not valid JSON. The arguments were already parsed when the request arrived.
+// parse returns an outcome if the arguments are not valid for the tool. The arguments were already parsed when the request arrived.
 func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 	turn := p.l.peek().Turn
 	if turn.Truncated {
@@ -40,7 +40,7 @@ func (p *pipeline) parse(ctx context.Context) outcome.Conclusion {
 // strictMode is the name under which the removal of nulls is recorded as a rewrite.
 const strictMode = "strict"
 
-// freeze makes these arguments the final arguments of this pipeline run, and computes the basis of the pipeline run from them.
+// freeze makes args the effective arguments of this pipeline run, and computes its basis.
 func (p *pipeline) freeze(args tool.Arguments) {
 	p.basis = gating.NewBasis(p.def.Digest, p.def.Descriptor, args)
 }

@@ -51,7 +51,8 @@ func TestT125ArtifactNames(t *testing.T) {
 	})
 }
 
-// TestReadLines checks ReadLines against the split text: each range must have the same lines, and repeated reads must reach the end.
+// TestReadLines checks ReadLines against the split text: each range must have the same lines, whether counted from the beginning or from
+// the end.
 func TestReadLines(t *testing.T) {
 	text := ""
 	w := newWorld(t, []tool.Tool{prints(&text)}, nil)

@@ -79,14 +79,14 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	if p.outlived {
 		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
 	}
-	if ctx.Err() != nil { // The context ended before the attempt could observe it.
+	if ctx.Err() != nil { // The context ended before l.attempt was set, so nothing else calls stopped.
 		a.stopped()
 	}
 	return a
 }
 
-// execute runs the tool. If the tool completed its result before it was stopped, that result counts. Otherwise a cancellation takes
-// precedence over a timeout.
+// execute runs the tool. If the tool completed its result before it was stopped, that result counts. Otherwise the first reason for the
+// stop determines the outcome.
 func (p *pipeline) execute(ctx context.Context) outcome.Conclusion {
 	if out := p.own(ctx); out != nil {
 		return out

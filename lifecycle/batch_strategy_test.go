@@ -70,7 +70,7 @@ func TestBatchStrategiesAndMaxParallel(t *testing.T) {
 	}
 }
 
-// TestBatchMaxParallelIsUsed checks that a limit between one and all is kept and fully used.
+// TestBatchMaxParallelIsUsed checks that exactly max_parallel calls run at once when more calls could run.
 func TestBatchMaxParallelIsUsed(t *testing.T) {
 	running, most := 0, 0
 	var mu sync.Mutex

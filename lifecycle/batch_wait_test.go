@@ -170,7 +170,7 @@ func TestBatchContinuesWhenAQuestionExpires(t *testing.T) {
 	})
 }
 
-// TestBatchAtRestHoldsNothing checks that a batch whose calls cannot change uses no memory and no slot.
+// TestBatchAtRestHoldsNothing checks that a batch that waits for a decision uses no memory and no slot.
 func TestBatchAtRestHoldsNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		for range 20 {

@@ -133,8 +133,8 @@ func (e *Engine) unfinished(holds func(*call.Call) bool) (calls []*call.Call) {
 	return calls
 }
 
-// cancel stores a cancel request and ends the call. A suspended call without nested calls ends at once. Other calls end through their
-// pipeline run.
+// cancel stores a cancel request and ends the call. A suspended call without nested calls and a held call end at once. Other calls end
+// through their pipeline run.
 func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 	l.slot.Take()
 	c := l.record()
@@ -184,7 +184,7 @@ func storeCancel(l *activeCall, r call.CancelRequest) error {
 }
 
 // cancelAbove cancels a suspended call with nested calls. It starts a pipeline run that ends the nested calls and then the call. It starts
-// the pipeline run before it stores the request, so that the batch of the call cannot begin another one. The caller holds the slot;
+// the pipeline run before it stores the request, so that the batch cannot begin a pipeline run of the same call. The caller holds the slot;
 // cancelAbove releases it.
 func (a *cancelling) cancelAbove(p *pipeline, r call.CancelRequest) error {
 	l := p.l
@@ -270,8 +270,8 @@ func (e *Engine) CancelAll(ctx context.Context, p tool.Principal, run, thread, r
 	return e.cancelWhere(ctx, p, call.Query{Namespace: p.Namespace, Run: run, Thread: thread}, superseded(r, supersededBy), supersededBy)
 }
 
-// CancelBatch cancels the unfinished calls of a batch and returns their ids. Calls that have not begun never begin. All requests are stored
-// before the first call ends, so the calls end CANCELLED even with fail_fast.
+// CancelBatch cancels the unfinished calls of a batch and returns their ids. Calls that have not begun never begin. The batch is held until
+// all requests are stored, so the calls end CANCELLED even with fail_fast.
 func (e *Engine) CancelBatch(ctx context.Context, p tool.Principal, batch, reason, supersededBy string) ([]string, error) {
 	if _, err := e.watches.See(ctx, p, batch); err != nil {
 		return nil, err

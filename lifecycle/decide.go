@@ -112,8 +112,8 @@ func (d *decisions) decide(ctx context.Context, l *activeCall, p tool.Principal,
 	return w, err
 }
 
-// rewatch returns a watcher for a decision that was stored before. It gets the events from the decision on, like the watcher that the first
-// request received. If that part of the log was trimmed or purged, the watcher begins with a snapshot.
+// rewatch returns a watcher for a decision that was stored before. The watcher gets the events from the decision on, like the watcher that
+// the first request received. If that part of the log was trimmed or purged, the watcher begins with a snapshot.
 func (d *decisions) rewatch(ctx context.Context, l *activeCall, p tool.Principal, r *call.ResumeRequest) (*watch.CallWatcher, error) {
 	from := r.Cursor
 	if from == "" {

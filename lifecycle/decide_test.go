@@ -142,7 +142,7 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 			}
 		})
 	}
-	// An answer that would become the result or the input of the tool is void too.
+	// A change of the tool also voids an answer that would become the result or the input of the tool.
 	for _, mode := range []tool.ResumeMode{tool.UseDecisionAsToolResult, tool.ReplayToolCall} {
 		ask := asks("t", tool.Ticket{ResumeMode: mode})
 		inBubble(t, []tool.Tool{ask}, nil, func(t *testing.T, w *world) {

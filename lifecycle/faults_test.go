@@ -130,7 +130,7 @@ func (o *ordeal) note(id string, list []call.Event) {
 	o.told[id] = append(o.told[id], list...)
 }
 
-// refused reports whether a retry makes sense. The test fails for an error that is not a refusal of the journal.
+// refused reports whether a request with this error may succeed later. The test fails for an unexpected error.
 func (o *ordeal) refused(err error) bool {
 	var r *call.Refusal
 	if !errors.As(err, &r) {

@@ -37,7 +37,7 @@ func (p *pipeline) gate(ctx context.Context) outcome.Conclusion {
 	for i := range a.All {
 		v := &a.All[i]
 		if v.Kind != string(hook.KindAllow) {
-			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // Ignore the error. emit fails only when the call has ended, and the call cannot end before this pipeline run does.
+			_ = p.l.emit(call.Event{Type: call.EventGateDecided, Verdict: v}) // Ignore the error: the verdict takes effect even without its event.
 		}
 	}
 	if k := a.Verdict.Kind(); k != hook.KindAllow && k != hook.KindSuspend || a.failed != nil {

@@ -125,7 +125,7 @@ func inBubble(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config), r
 }
 
 // behind is the clock of the store in most tests. It is far from the machine's clock, so that a test fails when the engine or the store
-// compares times of the two.
+// compares times of the two clocks.
 func behind() time.Time { return time.Now().Add(-5000 * time.Hour) }
 
 func newWorld(t *testing.T, tools []tool.Tool, change func(*lifecycle.Config)) *world {

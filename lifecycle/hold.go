@@ -26,8 +26,8 @@ func (h *hold) begin(s store.Store) {
 	}
 }
 
-// keep adds a call to the hold and reports whether it did. It adds only a call whose newest attempt began in an earlier epoch and has no
-// known end. The hold then owns the caller's reference to the call.
+// keep adds a call to the hold and reports whether it did. It adds only a call without an operation whose newest attempt has no known end.
+// The hold then owns the caller's reference to the call.
 func (h *hold) keep(l *activeCall) bool {
 	c := l.record()
 	if !h.Began() || !began(c) || c.Operation() != nil {
@@ -82,8 +82,8 @@ func (c *capacity) awaitThread(ctx context.Context) outcome.Conclusion {
 	return out
 }
 
-// own returns an outcome when the effect of the pipeline run may not start, because another daemon may own the journal. For a read-only
-// effect it always returns nil.
+// own returns an outcome when the effect of the pipeline run may not start, because another daemon may own the journal. For a BEHIND call
+// it always returns nil.
 func (p *pipeline) own(ctx context.Context) outcome.Conclusion {
 	if p.l.peek().Class == call.Behind {
 		return nil
@@ -110,5 +110,5 @@ func (e *Engine) Own(ctx context.Context) error {
 	return err
 }
 
-// Epoch returns the number of daemons that have used the journal, including this one.
+// Epoch returns the number of daemon starts on the journal, including this start.
 func (e *Engine) Epoch() int64 { return e.epoch }

@@ -127,7 +127,8 @@ func TestT126DaemonEndsInTheHold(t *testing.T) {
 }
 
 // TestT126NothingStartsWithoutProof checks a daemon that was paused between the intent and the start of a tool. If another daemon owns the
-// journal by then, it does not start the tool. If only the database server was slow, it starts the tool when its ownership is proven again.
+// journal by then, the paused daemon does not start the tool. If only the database server was slow, the daemon starts the tool when its
+// ownership is proven again.
 func TestT126NothingStartsWithoutProof(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		p := &probe{}

@@ -114,8 +114,8 @@ func (in *intake) reset() {
 	in.filters = nil
 }
 
-// open begins the log with the accepted event, if that is not done yet. The tool may not have described the call. The caller holds
-// in.order.
+// open begins the log with the accepted event, if that is not done yet. The event has no description if the tool has not described the call
+// yet. The caller holds in.order.
 func (in *intake) open() {
 	l := in.l
 	if in.accepted == nil {

@@ -49,7 +49,7 @@ func (p *pipeline) unwritten(err error) outcome.Conclusion {
 	return outcome.Unaccepted{Err: err}
 }
 
-// outcomeWithout returns the outcome of a call after the journal refused a change of a call. The rules are:
+// outcomeWithout returns the outcome of a call after the journal refused a change of this call. The rules are:
 //
 //   - A call that is neither stored nor published gets no outcome (nil). It counts as never accepted, and its id can be used again.
 //   - A call that is stored or published must get an outcome. Otherwise a new call with the same call_id would publish other events under the same numbers.

@@ -21,8 +21,8 @@ func (late) Run(_ context.Context, spec sandbox.Spec) (*sandbox.Exit, error) {
 	return nil, fmt.Errorf("%s: %w", spec.Path, sandbox.ErrKept)
 }
 
-// TestT126LateCallIsNotStarted checks a call whose command was too late to start: it ends as not executed. A read-only command may start in
-// the same state.
+// TestT126LateCallIsNotStarted checks two calls of a daemon that may no longer own its store. The command that writes does not start, and
+// its call ends as not executed. The read-only command starts.
 func TestT126LateCallIsNotStarted(t *testing.T) {
 	tools, _, err := shell.New(shell.Config{Exec: late{}, Dir: t.TempDir()})
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// left is called when a watcher of the call is closed. The call is then cancelled if all of these hold: it is NEW or RUNNING, a stream
-// started it, it was never suspended, it is in no batch, and it has had no watcher for its linger time. Watchers of feeds do not count.
+// left is called when a watcher of the call is closed. If the call gets no other watcher within its linger time, it is cancelled. Watchers
+// of feeds do not count. Only a NEW or RUNNING call that a stream started is cancelled. A call is never cancelled after it was suspended or
+// has started an operation, or if it is in a batch.
 func (l *activeCall) left() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

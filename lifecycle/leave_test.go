@@ -93,7 +93,7 @@ func TestReturningWatcherKeepsTheCall(t *testing.T) {
 		s := spec("t", "")
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		synctest.Wait()
-		for range 5 { // Each round attaches to the call or watches its id.
+		for range 5 { // Each round attaches to the call, and then watches its id.
 			time.Sleep(29 * time.Second)
 			w.start(s, call.ExecuteOptions{}).Close()
 			time.Sleep(29 * time.Second)

@@ -83,7 +83,7 @@ func TestModelPostgres(t *testing.T) {
 	})
 	defer spoiling.Wait()
 	defer cancel()
-	games := 8 // rapid draws a hundred sequences
+	games := 8 // rapid draws 100 sequences; the test executes only the first of them
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		games = 1000
 	}

@@ -167,7 +167,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 }
 
 // pollOperation calls turn for the schedule of operations. It returns an error only when the turn must be repeated. When the journal did
-// not store the end of a call, the call leaves the schedule. It then has no owner, so [Engine.CheckOwners] takes it up.
+// not store the end of a call, the call leaves the schedule. It then has no owner, so [Engine.CheckOwners] recovers it.
 func (e *Engine) pollOperation(key call.Key, failures int) error {
 	_, err := e.turn(key, failures, nil)
 	if errors.Is(err, errNoOperation) || e.drain.Refusing() {

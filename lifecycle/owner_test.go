@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestRunsAndThreadsBelongToOneCaller checks that a run or thread belongs to the caller of its first call. Only that caller can read its
-// documents and its block, and only that caller can end it.
+// TestRunsAndThreadsBelongToOneCaller checks that a run or thread belongs to the caller of its first call. No other caller can read its
+// documents and its block, or end it.
 func TestRunsAndThreadsBelongToOneCaller(t *testing.T) {
 	notes := tool.Key[string]{Scope: tool.ThreadScope, Name: "notes"}
 	keep := made("keep", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

@@ -70,7 +70,7 @@ type preallocated struct {
 }
 
 // start counts a pipeline run, so that a drain waits for it. It returns the context of the pipeline run, derived from base. The caller must
-// then call run.
+// then end the pipeline run, for example with run.
 func (l *activeCall) start(base context.Context) context.Context {
 	l.e.drain.Enter()
 	return l.started(base)
@@ -248,7 +248,8 @@ func newPipeline(l *activeCall) *pipeline {
 	return p
 }
 
-// lookupPipeline returns a pipeline run that ends a stored call, with the input for its hooks.
+// lookupPipeline returns a pipeline run of a stored call. If the tool exists, the pipeline run has the stored arguments and the input for
+// hooks.
 func lookupPipeline(l *activeCall) *pipeline {
 	c := l.record()
 	p := newPipeline(l)
@@ -331,7 +332,7 @@ func (p *pipeline) check(ctx context.Context, to string) (out outcome.Conclusion
 	return out
 }
 
-// startsAtOnce reports whether the call can run without waiting when the gates allow it.
+// startsAtOnce reports whether the call can run without waiting. If so, the call has a slot.
 func (p *pipeline) startsAtOnce() bool {
 	return !p.capacity.ownTurn() && p.basis.Unwritten && !p.l.e.hold.Holds(p.l.peek()) && p.capacity.takeSlot()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Rights returns what a principal may do with a suspension now. Resume decides by the same functions.
+// Rights returns what a principal may do with a suspension now. Resume makes the same checks.
 func (e *Engine) Rights(ctx context.Context, p tool.Principal, suspensionID string) (call.TicketRights, error) {
 	if !e.drain.Admit() {
 		return call.NoRights(suspensionID, refusal.Draining()), nil

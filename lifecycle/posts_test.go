@@ -16,7 +16,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// postman is a notifier that requests a post for each event in each of two queues.
+// postman is a notifier that requests three posts for each event: one in queue a, one in queue b and a malformed one.
 type postman struct{ woken map[string]int }
 
 func (p *postman) Notify(n hook.Notice) (posts []hook.Post) {

@@ -128,7 +128,7 @@ func TestT124DocumentCommandsCount(t *testing.T) {
 // logOf returns the stored log of an ended call.
 func logOf(w *world, c *call.Call) (list []call.Event) {
 	w.t.Helper()
-	time.Sleep(time.Second) // The BEHIND events are written by then. The time is fake.
+	time.Sleep(time.Second) // After this time, the BEHIND events are written.
 	for {
 		events, _, err := w.store.Events(w.t.Context(), c.Key(), int64(len(list)), 1000)
 		if err != nil {

@@ -18,8 +18,8 @@ type Recovered struct {
 	Expected                                                                            int // calls that may still run in another program
 }
 
-// Recover recovers the calls of the last daemon. Each call has a separate transaction, so an interrupted recovery can be repeated. What
-// happens to a call depends on its attempt and not on its status: an attempt that may have run is repeated only if that is safe.
+// Recover recovers the calls of the last daemon. Each call has a separate transaction, so an interrupted recovery can be repeated. An
+// attempt that may have run is repeated only if that is safe.
 func (e *Engine) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
 	if err := e.policies.Load(ctx); err != nil {
@@ -110,8 +110,8 @@ func (r *recovery) take(ctx context.Context, key call.Key) error {
 	return r.recoverCall(ctx, l)
 }
 
-// recoverCall recovers a call. Before, findTail must have found the newest event of the call's log. recoverCall returns an error when the
-// journal has failed or is closed. The caller must then stop the recovery.
+// recoverCall recovers a call. The caller must have called findTail before. recoverCall returns an error when the journal has failed or is
+// closed. The caller must then stop the recovery.
 func (r *recovery) recoverCall(ctx context.Context, l *activeCall) error {
 	c := l.record()
 	p := lookupPipeline(l)

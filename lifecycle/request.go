@@ -65,8 +65,8 @@ func (a *admission) demand(spec *call.Spec) limit.Demand {
 	return a.e.limits.Slots.Demand(&a.as, d)
 }
 
-// refuseLender returns an error for a new call of a tool with nested calls, when too many such calls have lent their slots. It does not
-// refuse nested calls: if they could not start, the calls that wait for them would never continue.
+// refuseLender returns an error for a new call of a tool with nested calls, when too many such calls have lent their slots. The limit for
+// nested calls is higher: if they could not start, the calls that wait for them would never continue.
 func (a *admission) refuseLender(spec *call.Spec) error {
 	full := a.e.limits.Slots.LendersFull(&a.as, spec.Run.ParentCall != "")
 	if full == nil {

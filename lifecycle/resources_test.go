@@ -84,7 +84,7 @@ func (d *desk) execute(ctx context.Context, c *tool.Call) (*tool.Result, error) 
 	}
 }
 
-// executing returns the indexes of the calls that execute when no call can change any more.
+// executing returns the indexes of the calls that execute when no call can change by itself any more.
 func (d *desk) executing(calls []call.Spec) (now []int) {
 	synctest.Wait()
 	d.mu.Lock()
@@ -169,8 +169,8 @@ func wanted(calls []call.Spec, ended []bool, inBatch bool) (now []int) {
 }
 
 // TestOverlappingCallsNeverRunTogether makes random calls of one thread, alone or in an AUTO batch, and ends the executing calls in a
-// random order. Whenever no call can change any more, exactly the right calls must execute. Overlapping calls never run together, and run
-// in the order of the model. All other calls run at once.
+// random order. Whenever no call can change by itself any more, exactly the right calls must execute. Overlapping calls never run together,
+// and run in the order of the model. All other calls run at once.
 func TestOverlappingCallsNeverRunTogether(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		calls, inBatch := drawCalls(rt), rapid.Bool().Draw(rt, "batch")

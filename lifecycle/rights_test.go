@@ -94,10 +94,9 @@ func tryouts() []tryout {
 	return all
 }
 
-// TestRightsAreWhatResumeAccepts compares Rights with Resume for random tickets and principals. Before, the ticket may get a vote, be closed
-// or expire, and its tool may change or disappear. Rights
-// must give a right exactly if the engine accepts a decision that uses it. The error of a missing right must be the one that Resume
-// returns.
+// TestRightsAreWhatResumeAccepts compares Rights with Resume for random tickets and principals. Before the comparison, the ticket may get a
+// vote, be closed or expire, and its tool may change or disappear. Rights must give a right exactly if the engine accepts a decision that
+// uses it. The error of a missing right must be the one that Resume returns.
 func TestRightsAreWhatResumeAccepts(t *testing.T) {
 	missing := map[string]bool{} // cases that the test did not see yet
 	for _, try := range tryouts() {

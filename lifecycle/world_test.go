@@ -237,7 +237,8 @@ type change struct{ *store.Change }
 
 func (c *change) ends() bool { return c.Call != nil && c.Call.Status.Terminal() }
 
-// failing returns a function that refuses changes with ErrFull when which returns true. n is the number of the change, counted from 1.
+// failing returns a function that refuses a change with ErrFull if the function which returns true for it. n is the number of the change,
+// counted from 1.
 func failing(which func(n int, c *change) bool) func(*store.Change) error {
 	var mu sync.Mutex
 	n := 0

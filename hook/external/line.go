@@ -25,7 +25,7 @@ const MaxWaiting = 1024
 // ErrBusy means that a question was not sent because [MaxWaiting] calls already wait for the hook.
 var ErrBusy = fmt.Errorf("%d calls already wait for this hook", MaxWaiting)
 
-var errPanic = errors.New("panic in the daemon") // counts as the result when ask panics
+var errPanic = errors.New("panic in the daemon") // the error that counts when ask panics
 
 // Config configures a Line.
 type Config struct {

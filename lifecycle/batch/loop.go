@@ -57,9 +57,9 @@ type Run interface {
 	Release()
 }
 
-// A loop processes one batch while at least one of its calls can change. One goroutine begins the pipeline runs of the calls. The goroutine
-// ends when no call can change any more. It decides each step only from the records of the calls. The batch therefore continues correctly
-// after a restart, or after a decision weeks later.
+// A loop processes one batch. One goroutine begins the pipeline runs of the calls. The goroutine ends when the batch rests: each call has
+// ended, or waits for a decision or for work outside the daemon. It decides each step only from the records of the calls. The batch
+// therefore continues correctly after a restart, or after a decision weeks later.
 type loop struct {
 	s   *Service
 	key call.Key
@@ -105,7 +105,7 @@ func (b *loop) load() {
 	}
 }
 
-// process processes the batch until no call can change.
+// process processes the batch until it rests.
 func (b *loop) process() {
 	defer b.s.cfg.Drain.Leave()
 	for {
@@ -205,7 +205,7 @@ func (b *loop) isHeld() bool {
 	return b.s.isHeld(b.key) // Check this hold last. A release by an operator first holds the batch and then marks the call as released.
 }
 
-// advance executes the next steps of the batch until no call can change.
+// advance executes the next steps of the batch until there is none.
 func (b *loop) advance() {
 	for {
 		at := b.look()

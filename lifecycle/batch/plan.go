@@ -125,7 +125,7 @@ func together(a, b *tool.Effects) bool {
 // safe reports whether a call is read-only and may run concurrently.
 func safe(e *tool.Effects) bool { return e.Mutability == tool.ReadOnly && e.ConcurrencySafe }
 
-// interrupted returns the calls that must not run because of another call. After a Block these are the calls behind the blocked one. After
+// interrupted returns the calls that must not run because of another call. After a Block these are the calls behind the blocked call. After
 // a failure with fail_fast they are all calls. Calls that already run or were declined are not included.
 func (b *Batch) interrupted() (calls []int, why string) {
 	blocked, failed := -1, false
@@ -149,7 +149,8 @@ func (b *Batch) interrupted() (calls []int, why string) {
 	return calls, why
 }
 
-// launched returns the calls whose pipelines now run to their end: cancelled calls, and pending calls for which there is capacity.
+// launched returns the calls whose pipelines now run to their end: cancelled or stopped calls, and pending calls for which there is
+// capacity.
 func (b *Batch) launched() (calls []int) {
 	capacity := b.capacity()
 	for i := range b.Calls {
@@ -173,8 +174,8 @@ func (b *Batch) capacity() int {
 	return b.MaxParallel - b.count(Running) + len(b.which(func(c *Call) bool { return c.Pending }))
 }
 
-// resumed returns the decided calls that resume now. In a batch that is not PARALLEL, a call resumes alone or together with adjacent
-// calls that [Batch.Joins] permits.
+// resumed returns the decided calls that resume now. In a batch that is not PARALLEL, a call resumes alone or together with the next
+// decided calls that [Batch.Joins] permits.
 func (b *Batch) resumed() (calls []int) {
 	waits := b.Replay == call.AllDecided && (b.count(Asking, Halting, Running) > 0 || b.mayBegin())
 	if waits || !b.Parallel() && b.count(Running, Stuck) > 0 {

@@ -25,7 +25,7 @@ type Config struct {
 	// End does the work that is due at the end of a batch. After End returns, the batch stores its end. If the daemon crashes between these
 	// two steps, the next daemon calls End again.
 	End func(ctx context.Context, namespace, id string) error
-	// Rests is called with the key of a batch when none of its calls can change any more.
+	// Rests is called with the key of a batch when each of its calls has ended, or waits for a decision or for work outside the daemon.
 	Rests func(call.Key)
 	// Held reports whether a call waits for an operator's release.
 	Held      func(*call.Call) bool
@@ -92,7 +92,7 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	s.expect(b.key)
 	s.drop(b, true)
 	close(b.ready)
-	if err == nil && record.Ended == 0 || len(b.signal) > 0 { // Start the batch. A wake that arrived before the record was set had no effect.
+	if err == nil && record.Ended == 0 || len(b.signal) > 0 { // Start the batch, also for a wake that only reached the dropped entry.
 		s.wakeExpected(b.key)
 	} else {
 		s.unexpect(b.key)

@@ -60,8 +60,8 @@ func (a *Artifact) countLines(ctx context.Context) (int64, error) {
 	return lines, nil
 }
 
-// line reads from the offset from until it has passed as many line ends as the parameter ends says. It returns the offset behind the last
-// line end. When the artifact has fewer line ends, line returns the end of the artifact and the number of line ends that it found.
+// line starts at the offset from and skips as many line ends as the parameter ends says. It returns the offset behind the last of them.
+// When the artifact has fewer line ends, line returns the end of the artifact and the number of line ends that it found.
 func (a *Artifact) line(ctx context.Context, from, ends int64) (offset, found int64, err error) {
 	buf := make([]byte, min(scanPiece, max(a.size-from, 0)))
 	for offset = from; found < ends && offset < a.size; {

@@ -141,8 +141,8 @@ func (f *Filters) rewriter(name string, in *hook.Input, h hook.Filter) rewriter 
 	return r
 }
 
-// rewrite passes one event through a hook. After a failure of the hook, it drops the events with which the tool reports. Of an outcome it
-// keeps only the status.
+// rewrite passes one event through a hook. After a failure of the hook, it drops the events with which the tool reports, and removes the
+// content of the outcome.
 func (f *Filters) rewrite(r *rewriter, ev call.Event) (events []call.Event, records []hook.Record) {
 	if r.err == nil {
 		r.err = hook.Safely(func() (err error) { events, records, err = r.next(ev); return err })

@@ -281,8 +281,8 @@ func (o *Output) Store(name string, b []byte, thread string) (string, error) {
 // Cut makes toold discard the further output of this attempt. full is the error of the exhausted quota. Cut(nil) reverts that.
 func (o *Output) Cut(full *store.QuotaError) { o.cut.Store(full) }
 
-// noteFirstCut handles the error of an output event. The result is is true when the quota of the thread or namespace refused the output.
-// The call then continues without this output, because earlier calls have used the quota. For the first refused event, noteFirstCut
+// noteFirstCut handles the error of an output event. Its second result reports that the quota of the thread or namespace refused the
+// output. The call then continues without this output, because earlier calls have used the quota. For the first refused event, noteFirstCut
 // replaces the event by a progress event with a message, and returns published as true.
 func (o *Output) noteFirstCut(err error, first *call.Event) (published, is bool) {
 	full, is := errors.AsType[*store.QuotaError](err)
@@ -308,7 +308,7 @@ func cutReason(full *store.QuotaError) string {
 	return "OUTPUT_QUOTA_NAMESPACE"
 }
 
-// NoteCut marks a result whose output is incomplete, and sets the actual sizes of its artifacts.
+// NoteCut marks a result whose output is incomplete. It sets the actual sizes of the artifacts, and removes artifacts that were not stored.
 func (o *Output) NoteCut(r *tool.Result) error {
 	full := o.cut.Load()
 	if full == nil {

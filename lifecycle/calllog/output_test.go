@@ -15,8 +15,8 @@ func (unlimited) Full(string) bool  { return false }
 func (unlimited) Add(string, int64) {}
 func (unlimited) Max() int64        { return 0 }
 
-// TestKeepReportsTheLimit checks that Keep returns the first limit that the call reached, even when another event of the same batch failed
-// before for a different reason.
+// TestKeepReportsTheLimit checks that Keep returns the first limit that the call reached, even when an earlier event failed for a different
+// reason.
 func TestKeepReportsTheLimit(t *testing.T) {
 	full := false
 	o := calllog.Output{Key: call.Key{Namespace: "n", ID: "c"}, Config: &calllog.OutputConfig{

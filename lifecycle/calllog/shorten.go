@@ -16,7 +16,7 @@ import (
 const maxName = 256
 
 // CheckName returns an error for a name of an artifact or output stream that people could confuse with another name, or that is a path
-// outside the folder.
+// outside the call's folder.
 func CheckName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })
 	if strange || len(name) > maxName || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') || slices.Contains(strings.Split(name, "/"), "..") {
@@ -42,7 +42,7 @@ type Shortener struct {
 }
 
 // Shorten compacts the message if Compact is set. If the result then exceeds the budget, Shorten stores data and message in the spool. The
-// result keeps the beginning, the end and the size of the removed text, and a handle to read all of it.
+// result keeps the beginning, the end and the size of each text, and a handle to read all of it.
 func (p *Shortener) Shorten(r *tool.Result) error {
 	whole, note, err := p.compact(r)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *Shortener) Shorten(r *tool.Result) error {
 }
 
 // compact compacts the message of a successful result. It returns the handle of the original message, and a note to append to the short
-// one. It changes nothing when there is no space to store the original.
+// message. It keeps the message when there is no space to store the original.
 func (p *Shortener) compact(r *tool.Result) (whole, note string, err error) {
 	if p.Compact == nil || r.Error != nil || r.Status == tool.StatusError {
 		return "", "", nil //nolint:nilerr // errors stay as they are

@@ -30,8 +30,8 @@ type Checker struct {
 	suspects map[call.Key]int64 // calls that had no owner at the last check, with their revisions
 }
 
-// Check adopts each call that had no owner at this check and at the previous one. A call without an owner at only one check may just be
-// between two owners.
+// Check adopts each call that had no owner at this check and at the previous one, and that did not change in between. A call without an
+// owner at only one check may just be between two owners.
 func (k *Checker) Check(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -79,7 +79,7 @@ func TestChecker(t *testing.T) {
 	if err := k.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"moved"}; !slices.Equal(adopted, want) { // The previous check adopted the other calls. This check therefore sees them without an owner for the first time.
+	if want := []string{"moved"}; !slices.Equal(adopted, want) { // The call "moved" has not changed since the second check. That check adopted the other calls, so they count as found for the first time again.
 		t.Errorf("the third check took up %q, want %q", adopted, want)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A Hold is the time after a change of owner in which the previous owner may still run its attempts. During this time no part of the new
-// daemon reconciles, repeats or ends these attempts, and no other call of their threads starts.
+// A Hold is the time after the journal has changed its owner. During it, the previous owner may still run its attempts. No part of the new
+// daemon then reconciles, repeats or ends these attempts, and no other call of their threads starts.
 //
 // Keep must be called before the engine serves requests. The other methods may be called concurrently after that. The zero Hold is already
 // over.

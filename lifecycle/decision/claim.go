@@ -51,13 +51,13 @@ func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *ca
 	case mine:
 		claim.Since = held.Since
 	}
-	if claim != nil && round.Claims >= maxClaims { // A release never exceeds the limit, because it leaves no claim.
+	if claim != nil && round.Claims >= maxClaims { // The limit does not apply to a release.
 		return nil, false, call.Refuse(call.ResourceExhausted, "CLAIMS_FULL", "the claim of this suspension was changed %d times, which is the limit; decide without a claim", maxClaims)
 	}
 	return claim, true, nil
 }
 
-// mayClaim refuses a request that the claim of another principal prevents.
+// mayClaim refuses an invalid request, and a request that the claim of another principal prevents.
 func mayClaim(held *call.Claim, mine bool, p tool.Principal, r *call.ClaimRequest) error {
 	switch {
 	case r.For != 0 && (r.For < claimMin || r.For > claimMost):

@@ -56,7 +56,7 @@ func Find(c *call.Call, p tool.Principal, suspensionID string) (*call.Round, err
 	return &c.Rounds[i], mayAnswer(p, c, &c.Rounds[i].Suspension)
 }
 
-// mayAnswer checks whether p may answer s. Without approvers in the ticket, every principal that may act for the caller may answer.
+// mayAnswer checks whether p may answer s. Without approvers in the ticket, the caller of the call, approvers and operators may answer.
 func mayAnswer(p tool.Principal, c *call.Call, s *call.Suspension) error {
 	if s.Approvers == nil {
 		if view.Owns(p, c) || p.HasRole("approver") || p.HasRole("operator") {

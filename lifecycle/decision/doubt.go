@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// The possible outcomes in an answer to a question about an attempt in doubt. Declining the question also means give up, and requests the
-// end of the call.
+// The possible outcomes in an answer to a question about an attempt in doubt. Declining the question ends the call as CANCELLED. It then
+// also stays unknown whether the attempt took effect.
 const (
 	Happened = "happened"  // The attempt took effect. The answer may contain the data or the message of its result.
 	RunAgain = "run_again" // The attempt did not take effect.

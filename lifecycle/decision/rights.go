@@ -8,7 +8,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Rights returns what p may do with a suspension of c now. Each right comes from a function that [Checker.Check] or the rules also use.
+// Rights returns what p may do with a suspension of c now.
 func (k *Checker) Rights(c *call.Call, p tool.Principal, suspensionID string) call.TicketRights {
 	round, err := Find(c, p, suspensionID)
 	var s *call.Suspension

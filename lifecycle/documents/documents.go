@@ -93,8 +93,7 @@ type Changes struct {
 	Run, Thread string
 	// Count reports whether another command of the tool fits into the quota of the call.
 	Count func(*tool.Command) bool
-	// Dropped is called with each command that is dropped: it is malformed, or its scope does not exist for the call. Such a command is a
-	// bug of its tool or hook.
+	// Dropped is called with each command that is dropped: it is malformed, its scope does not exist for the call, or a limit is reached.
 	Dropped func(*tool.Command, error)
 
 	Stored []store.DocumentChange
@@ -131,7 +130,7 @@ func (w *Changes) Add(commands []tool.Command, namespace, counted bool) {
 	}
 }
 
-// Lost converts the events of a step after its document changes were dropped: they report that the changes were lost.
+// Lost converts the events of a step after its document changes were dropped. The events then report that the changes were lost.
 func Lost(events []call.Event) []call.Event {
 	events = slices.Clone(events)
 	for i := range events {

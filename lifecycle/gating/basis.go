@@ -84,8 +84,8 @@ func broughtArguments(r *call.Round) bool {
 	return r.Decision.Arguments != "" || r.Suspension.ResumeMode == tool.PassDecisionToTool && r.Decision.ResultInstead == nil
 }
 
-// Instead returns the round whose decision contains the result of the call in the tool's place, or nil. It stays in effect while other gates
-// ask, until a decision edits the arguments or the same gate gets another answer.
+// Instead returns the round whose decision contains the result of the call in the tool's place, or nil. Such a decision stays in effect
+// while other gates ask, until a later decision edits the arguments or the same gate gets another answer.
 func Instead(c *call.Call) *call.Round {
 	resumed := func(r *call.Round) bool { return r.Decision != nil && r.Decision.Action == tool.Resume }
 	for i := len(c.Rounds) - 1; i >= 0; i-- {

@@ -26,7 +26,7 @@ const maxVotes = 100
 // maxGroups is the maximum length of all approver groups of a ticket together, in bytes. Error messages contain them.
 const maxGroups = 2 << 10
 
-// CheckTicket returns an error for a question that people could not answer, or not safely.
+// CheckTicket returns an error for a ticket that is invalid or too large. byTool reports that a tool asks, and not a gate.
 func CheckTicket(t tool.Ticket, byTool bool) error {
 	switch t.ResumeMode {
 	case "", tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool:
@@ -48,7 +48,7 @@ func CheckTicket(t tool.Ticket, byTool bool) error {
 	return checkGroups(t.Approvers)
 }
 
-// checkGroups returns an error for groups that an error message could not contain.
+// checkGroups returns an error for groups that are too long, empty or not printable, because error messages contain them.
 func checkGroups(a *tool.Approvers) error {
 	if a == nil {
 		return nil

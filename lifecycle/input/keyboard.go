@@ -1,5 +1,5 @@
 // Package input sends input to a running call: bytes, signals and terminal sizes. An input may contain its position in the byte stream. If
-// a client sends the same input twice, it then takes effect only once.
+// a client sends such an input twice, the input takes effect only once.
 package input
 
 import (

@@ -164,7 +164,7 @@ func count(counts *map[scope]int, k scope, n int) {
 	}
 }
 
-// Waits returns why a call waits in the queue. ahead counts only calls of the call's namespace.
+// Waits returns why a call waits in the queue. The field Ahead counts only calls of the call's namespace.
 func (s *Slots) Waits(d Demand) *call.Queued {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,8 +223,8 @@ func (s *Slots) take(d *Demand) {
 	s.takeLocked(d, 1)
 }
 
-// wait puts the call into the queue. It returns a channel that is closed when the call has a slot. giveUp leaves the queue, or returns the
-// slot if the call has it already.
+// wait takes a free slot, or puts the call into the queue. It returns a channel that is closed when the call has a slot. giveUp leaves the
+// queue, or returns the slot if the call has it already.
 func (s *Slots) wait(d *Demand) (turn <-chan struct{}, giveUp func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -378,7 +378,7 @@ const (
 )
 
 // A Slot is the slot of one call. The zero value holds no slot. The tool of the call may lend the slot while another goroutine returns it.
-// Exactly one of the two frees it.
+// Exactly one of the two goroutines frees it.
 type Slot struct {
 	slots  *Slots
 	demand Demand

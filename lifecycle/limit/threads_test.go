@@ -27,8 +27,8 @@ func (q *queued) runs() bool {
 }
 
 // TestThreadsSerialiseWhatOverlaps makes random calls enter and leave one queue. After each step a call must run if and only if no earlier
-// call that overlaps it is in the queue. This implies that overlapping calls never run together, that they run in their order of arrival,
-// that no call waits for a call that it does not overlap, and that no call is overtaken by a later one that it overlaps.
+// call that overlaps it is in the queue. Overlapping calls therefore never run together, and run in their order of arrival. No call waits
+// for a call that it does not overlap.
 func TestThreadsSerialiseWhatOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threads := &limit.New(call.Limits{QueueLength: 5}).Threads

@@ -29,7 +29,7 @@ type Operations struct {
 	mu    sync.Mutex
 	due   dueHeap
 	of    map[call.Key]*dueOperation
-	taken call.Key                   // the call that next removed most recently, for its turn
+	taken call.Key                   // the last call that the method next removed, until its turn begins
 	turns map[call.Key]chan struct{} // closed when the turn of a call is over
 }
 

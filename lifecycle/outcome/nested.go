@@ -9,8 +9,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// UnseenCalls is the key in a result's metadata under which the ids of some nested calls are listed: those whose end is not confirmed. They
-// may still run although the call has ended.
+// UnseenCalls is the key of a result's metadata that lists the ids of nested calls whose end is not confirmed. These calls may still run
+// although their parent has ended.
 const UnseenCalls = "unseen_calls"
 
 // Nested describes the nested calls of a call at its end.

@@ -40,7 +40,7 @@ type Question struct {
 	Ticket   *tool.Ticket
 	Origin   string
 	Policy   string // version of the policy that asks the question
-	Rule     string // name of the gate's rule that asks, and the reason that it gives
+	Rule     string // name of the gate's rule that asks; Reason is the reason that this rule gives
 	Reason   string
 	Executed call.Executed
 	Writes
@@ -104,7 +104,7 @@ func notRun(e tool.Error) *Terminal {
 
 // The outcomes below are in the order of the table in docs/reference/states.md.
 
-// Succeeded returns the outcome of a call whose tool returned SUCCESS. The result is a value and not a pointer, because the engine has
+// Succeeded returns the outcome of a call whose tool returned SUCCESS. It returns a value and not a pointer, because the engine has
 // preallocated memory for it.
 func Succeeded(r *tool.Result) Terminal {
 	return Terminal{Status: call.Succeeded, Executed: call.Finished, After: true, Result: r, Writes: WritesOf(r)}
@@ -282,7 +282,7 @@ func Unattended(message string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{Code: tool.Denied, Reason: "UNATTENDED", Aborted: true, Message: text})
 }
 
-// NoApprover is the outcome of a call that no other principal can approve.
+// NoApprover is the outcome of a call whose question too few principals can answer.
 func NoApprover(who, missing string, executed call.Executed) *Terminal {
 	return failed(executed, tool.Error{
 		Code: tool.Denied, Reason: "NO_ELIGIBLE_APPROVER", Aborted: true, Message: "Refused: it needs the approval of " + who + ", and " + missing,

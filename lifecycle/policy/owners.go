@@ -48,8 +48,8 @@ type RunStore interface {
 	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
 }
 
-// Owners finds the owner of a run or thread: the caller of its first call. Only the owner may use its documents, end it or add calls to it.
-// Owners also records which runs are blocked.
+// Owners finds the owner of a run or thread: the caller of its first call. Other callers may not use its documents, end it or add calls to
+// it. Owners also records which runs are blocked.
 type Owners struct {
 	store    RunStore
 	policies *Policies
@@ -251,7 +251,7 @@ func (o *Owners) HasEnded(namespace, run string) bool {
 }
 
 // Reopen reopens the run of a call if the run had ended. It returns the run state to store with the call, or nil when the run had not
-// ended. Only the first call gets the state.
+// ended. If several calls reopen the run, only the first gets the state.
 func (o *Owners) Reopen(c *call.Call) *store.Run {
 	if c.Run.ID == "" {
 		return nil

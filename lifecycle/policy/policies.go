@@ -145,8 +145,8 @@ func (p *Policies) DropRun(namespace, run string) {
 	p.modes.Store(&modes)
 }
 
-// load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read. People are then asked
-// again.
+// load replaces the policies in memory with those in the journal. It logs and skips a policy that it cannot read. Without a skipped rule,
+// people are asked again.
 func (p *Policies) load(ctx context.Context, log *zap.Logger) error {
 	p.mu.Lock() // Because of the lock, a policy that is committed during the load waits, and takes effect after the load.
 	defer p.mu.Unlock()

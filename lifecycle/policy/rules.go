@@ -23,8 +23,9 @@ const (
 	maxOption    = 1 << 10 // maximum length of an option in bytes
 )
 
-// Options returns the ticket's options for remembering an approval. It returns none when the question needs the votes of several people, or
-// when the effects cannot be undone. This holds even if the gate offers options.
+// Options returns the ticket's options for remembering an approval. Only a gate's yes-or-no question has options, and only if a single
+// approver may answer it, even the caller. A call of the tier ESCALATE and a destructive call have none. This holds even if the gate offers
+// options.
 func Options(t *tool.Ticket, assessed tool.Effects, origin string) []tool.RememberOption {
 	e, a := assessed.Normal(), t.Approvers
 	if origin == call.OriginTool || a == nil || a.DistinctFromCaller || a.Count > 1 || e.Tier == tool.Escalate || e.Safety == tool.SafetyDestructive ||

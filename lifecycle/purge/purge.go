@@ -1,4 +1,4 @@
-// Package purge erases the content of ended calls from the journal, its files and the spool.
+// Package purge erases the content of ended calls from the journal, including its files on disk, and from the spool.
 //
 // After a purge, the record still contains the identity of the call, its outcome, the approvers and the times. A purge erases nothing when
 // one of the selected calls is unknown or has not ended. After an interrupted purge, each call is either unchanged or completely purged.

@@ -155,7 +155,8 @@ func (m *Limits) CheckBatch(spec *call.BatchSpec) (parsed []call.Parsed, err err
 	return parsed, nil
 }
 
-// CheckRetry checks that the call first may be retried by a call of the tool id. It must be a failed call of the same tool.
+// CheckRetry checks that the call first may be retried by a call of the tool id. The first call must be of the same tool and must have
+// ended without success.
 func CheckRetry(first *call.Call, id string) error {
 	var why string
 	switch {

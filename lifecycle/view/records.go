@@ -91,7 +91,7 @@ func (r *Records) List(ctx context.Context, p tool.Principal, q call.Query) (cal
 	return page, err
 }
 
-// state returns the state of a run, without its children. It returns the error "not found" for a run without calls.
+// state returns the state of a run, without its children. It returns the error "not found" for an unknown run.
 func (r *Records) state(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	owner, err := r.cfg.Owners.See(ctx, p, tool.RunScope, id)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Run returns the state of a run. It returns the error "not found" for a run without calls.
+// Run returns the state of a run. It returns the error "not found" for an unknown run.
 func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.RunSummary, error) {
 	r.cfg.Settle()
 	run, err := r.state(ctx, p, id)
@@ -76,7 +76,7 @@ func (r *Records) Threads(ctx context.Context, p tool.Principal, q *call.RunQuer
 	return threads, next, err
 }
 
-// Thread returns the state of a thread. It returns the error "not found" for a thread without calls.
+// Thread returns the state of a thread. It returns the error "not found" for an unknown thread.
 func (r *Records) Thread(ctx context.Context, p tool.Principal, id string) (*call.ThreadSummary, error) {
 	r.cfg.Settle()
 	return r.thread(ctx, p, id)
@@ -201,7 +201,7 @@ func matches(q *call.RunQuery, c *call.Call) bool {
 	return (q.Agent == "" || c.Run.Agent.ID == q.Agent) && (q.Caller == "" || c.Caller.Subject == q.Caller) && labels.Holds(c)
 }
 
-// activity returns when the calls that a query selects came, and which of them wait.
+// activity returns when the oldest call that a query selects was created, the newest call, and the calls that wait.
 func (r *Records) activity(ctx context.Context, p tool.Principal, q call.Query, waits bool) (a call.RunActivity, err error) {
 	q.Limit = 1
 	page, err := r.cfg.Store.Calls(ctx, q)

@@ -24,7 +24,7 @@ func asked(p tool.Principal, c *call.Call) bool {
 	})
 }
 
-// Owns reports whether a principal may act for the call's caller.
+// Owns reports whether a principal is the call's caller.
 func Owns(p tool.Principal, c *call.Call) bool {
 	return p.Namespace == c.Namespace && p.Subject == c.Caller.Subject && p.Subject != ""
 }

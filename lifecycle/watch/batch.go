@@ -61,7 +61,7 @@ func (s *Service) WatchBatch(ctx context.Context, p tool.Principal, id, cursor s
 }
 
 // Attach streams the events of a batch's calls to the client that sent the batch. Without [call.ExecuteOptions.WaitForDecision] the stream
-// ends when each call has ended or waits for a person.
+// ends when each call has ended or waits for a decision.
 func (s *Service) Attach(ctx context.Context, p tool.Principal, record *call.Batch, o call.ExecuteOptions) (call.Stream, error) {
 	w := s.newBatchWatcher(p, record)
 	w.follow, w.through, w.caughtUp = true, o.WaitForDecision, true
@@ -100,8 +100,8 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// rests reports whether no call of the watched batch can change in this daemon. In a daemon that is stopping, that can be so although the
-// next daemon will start further calls.
+// rests reports whether this daemon changes no call of the batch before a decision or the end of work outside the daemon. A batch also
+// rests while the daemon stops, although the next daemon will start further calls.
 func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
 // finished returns the frame that ends the stream of a batch that rests. found is false when the watcher must continue. It is also false

@@ -52,8 +52,8 @@ type Position struct {
 	Gap          *call.Gap // the gap to report, when a crash lost events that the watcher had received
 }
 
-// Place returns the position of a cursor in the log of a call. A cursor is valid when it is not after the last event of its epoch.
-// published is the sequence of the newest event; epoch is the epoch of this daemon.
+// Place returns the position of a cursor in the log of a call. published is the sequence of the newest event; epoch is the epoch of this
+// daemon. If a crash lost events before the cursor, the position has a gap.
 func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err error) {
 	last := published // sequence of the last event whose epoch is not after the cursor's epoch
 	for _, s := range c.Epochs {

@@ -26,8 +26,8 @@ type feedWatcher struct {
 }
 
 // WatchFeed streams the events of the calls of a run or of a thread. When both ids are empty, it streams the events of the whole namespace.
-// A client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event. For the whole
-// namespace it starts at the next event instead.
+// A client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event. A watcher that
+// follows the whole namespace starts at the next event instead.
 func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *feedWatcher) frame(entry store.FeedEntry) (call.Frame, error) {
 		}
 		return call.Frame{Key: entry.Key, Gap: gap, Cursor: w.Cursor()}, nil
 	}
-	if entry.Position != w.after+1 { // Only a part of this entry was returned before. Meanwhile the entry was trimmed or purged.
+	if entry.Position != w.after+1 { // If part counts events, the entry that it belongs to was trimmed or purged meanwhile.
 		w.part = 0
 	}
 	events := entry.Events[min(w.part, len(entry.Events)):]

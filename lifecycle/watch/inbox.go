@@ -80,7 +80,7 @@ type inboxList struct {
 }
 
 // WatchInbox streams the questions that a principal may see: all that wait, then [call.Frame.CaughtUp], then what changes. A principal that
-// sees only its own calls gets the oldest questions first, others those that expire first.
+// sees only its own calls gets the oldest questions first. Other principals get the questions that expire first.
 func (s *Service) WatchInbox(p tool.Principal) call.Stream {
 	w := &inboxWatcher{s: s, as: p, shown: map[string]shownQuestion{}, news: &inboxNews{namespace: p.Namespace, ids: map[string]bool{}, wake: make(chan struct{}, 1)}}
 	s.mu.Lock()
@@ -180,7 +180,8 @@ func (w *inboxWatcher) begin() {
 	w.refill = false
 }
 
-// fromList looks at the next call of the list. After the last one, it looks at the shown calls that the list did not have.
+// fromList looks at the next call of the list. After the last call, it notes the shown calls that the list did not contain for another
+// check.
 func (w *inboxWatcher) fromList(ctx context.Context) (f call.Frame, found bool, err error) {
 	l := w.list
 	if len(l.calls) == 0 && !l.last {

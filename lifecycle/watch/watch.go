@@ -26,7 +26,7 @@ type Config struct {
 	Drain     *drain.Drain
 	Heartbeat time.Duration         // interval between heartbeats while a watcher waits; 0 disables them
 	Settle    func()                // waits until the journal has all events that were published
-	Moves     func(call.Key) bool   // reports whether a call of the batch can change
+	Moves     func(call.Key) bool   // reports whether the batch is active
 	Epoch     int64                 // epoch of this daemon
 	Held      func(*call.Call) bool // reports whether a call waits for an operator's release
 	// Rights returns what a principal may do with a suspension of a call.
