@@ -31,7 +31,7 @@ func numbers() *rapid.Generator[string] {
 	)
 }
 
-// texts draws short texts of a few characters, which have one to four bytes each, so that random values often match lengths, enums and
+// texts draws short texts. They have only a few characters, of one to four bytes each, so that random values often match lengths, enums and
 // patterns.
 func texts() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.StringOfN(rapid.SampledFrom([]rune("abü€😀\u0301")), 0, 4, -1), rapid.SampledFrom([]string{"2026-01-02", "1.2.3.4", "a@b.de", "("}))

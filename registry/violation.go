@@ -16,7 +16,7 @@ import (
 
 const (
 	maxViolations = 16   // violations that are reported
-	maxCollected  = 1000 // errors that are examined, so that the reported ones are the first by field name
+	maxCollected  = 1000 // violations that are collected and sorted before the first are reported
 )
 
 // explain translates the errors of the library to violations that help a model. They name the field, the problem, and the valid values.

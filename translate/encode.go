@@ -249,8 +249,8 @@ func snapshotFrame(f *call.Frame) *tooldv1.Frame {
 	return out
 }
 
-// A snapshot is the encoded form of a record. It is cached because many clients read a suspended call. Records are immutable: each new
-// state is a new record.
+// A snapshot is the encoded form of a record. The last one is cached, because many clients read a suspended call. Records are immutable:
+// each new state is a new record.
 type snapshot struct {
 	of      *call.Call
 	encoded []byte

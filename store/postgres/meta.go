@@ -81,9 +81,9 @@ type predecessor struct {
 	Home    string
 }
 
-// holdAfter returns for how long this daemon must ignore the attempts of the previous owner. No hold is needed when the previous owner
-// ended cleanly, or had locked the same directory on this machine: this daemon has that lock now, so the previous owner has ended. If the
-// previous owner stopped during its own hold, a hold is always needed.
+// holdAfter returns for how long this daemon must ignore the attempts of the previous owner. A moved journal needs no hold. Otherwise, a
+// hold is needed if the previous owner stopped during its own hold. Any other owner needs no hold if it ended cleanly, or if it had locked
+// the same directory on this machine: this daemon has that lock now, so that owner has ended.
 func (s *Store) holdAfter(p predecessor, home string) time.Duration {
 	if p.Moved || s.cfg.Moved || !p.Holding && (p.Clean || p.Home == home) {
 		return 0

@@ -66,7 +66,7 @@ func plain(o *group.Op) bool {
 const refuseTrimmed = `SELECT 1 / (CASE WHEN EXISTS (SELECT FROM unnest($1::bytea[], $2::bytea[]) AS k (namespace, call_id)
 	JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id) THEN 0 ELSE 1 END)`
 
-// queueNew adds a statement that fails the group when a call that it creates was trimmed.
+// queueNew adds a statement that makes the group fail if one of its new calls was trimmed.
 func queueNew(b *pgx.Batch, p *group.Plan) {
 	var namespaces, ids column
 	for _, r := range p.Rows {

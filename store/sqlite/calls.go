@@ -66,8 +66,8 @@ func (w *writer) insertCall(r *group.Row, now call.Stamp) error {
 	st.BindInt64(6, r.Sequence)
 	st.BindInt64(7, rows.Nanos(c.Created))
 	st.BindInt64(8, int64(now))
-	// The column ended stays NULL, also for a call that has ended: the column updated has the same time, and the row needs no entry in the
-	// index of ended.
+	// The column ended stays NULL, also for a call that has ended: the column updated has the time of the end, and the row needs no entry
+	// in the index of ended.
 	st.BindInt64(10, w.s.Identity().Epoch)
 	st.BindText(11, c.Tool)
 	st.BindText(12, c.Caller.Subject)

@@ -160,9 +160,9 @@ func openDamaged(ctx context.Context, path string) (*sqlite.Conn, error) {
 
 const headerSize = 100
 
-// mend repairs a damaged journal: of its first n bytes, it replaces those that are equal in every journal with the bytes of a sound
-// journal. In the header these are the signature, the file format, the vacuum mode, the encoding, and the application id and schema version
-// of toold. After the header these are the schema pages.
+// mend replaces the parts of a damaged journal that are equal in every journal with those of a sound journal. In the header these are the
+// signature, the file format, the vacuum mode, the encoding, and the application id and schema version of toold. If n exceeds the size of
+// the header, these are also the rest of the first n bytes and the schema pages.
 func mend(path string, sound []byte, n int) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

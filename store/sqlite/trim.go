@@ -70,9 +70,9 @@ const (
 		OR batch_id IS NOT NULL AND EXISTS (SELECT 1 FROM batches b INDEXED BY batches_open
 		WHERE b.namespace = calls.namespace AND b.batch_id = calls.batch_id AND b.ended IS NULL))`
 	selectOld = "SELECT " + callColumns + ", ended FROM calls INDEXED BY calls_ended WHERE ended < ? AND NOT " + waits + " ORDER BY ended LIMIT ?"
-	// Calls that were created in their final state ended in the order of their positions, so the scan stops at the first one that is too
-	// young. It skips all other calls and does not stop at them: their column updated may be much later than their creation, and created is
-	// a time of the machine's clock.
+	// Calls that were created in their final state ended in the order of their positions, so the scan stops at the first such call that is
+	// too young. It cannot stop at other calls: the column updated may be much later than their creation, and the column created has the
+	// time of the machine's clock, which may be wrong.
 	selectOldAtOnce = `SELECT position, ended IS NULL AND status IN ('SUCCEEDED', 'FAILED', 'CANCELLED'), updated FROM calls NOT INDEXED
 		WHERE position > ? ORDER BY position`
 	selectAtOnce = "SELECT " + callColumns + ", updated, " + waits + " FROM calls WHERE position = ? AND ended IS NULL"

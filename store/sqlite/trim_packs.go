@@ -37,8 +37,8 @@ func (w *writer) trimPacks(before call.Stamp, limit int) (gone []call.Key, err e
 	return gone, nil
 }
 
-// trimPack removes a whole pack. If the thread of one of its calls waits, trimPack turns the pack into rows instead, so that trimCalls
-// finds them later.
+// trimPack removes a whole pack. If the thread of one of its calls has an open suspension, trimPack turns the pack into rows instead, so
+// that trimCalls finds the calls later.
 func (w *writer) trimPack(p *pack) ([]call.Key, error) {
 	var rows []endedRow
 	waits := false
