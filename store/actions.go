@@ -81,7 +81,7 @@ type Amendment struct {
 	Limits    DocumentLimits
 	// Done is the id of an action to remove. When that action does not exist, the amendment fails with ErrNotFound.
 	Done string
-	// Actions are stored. They may include an action that replaces Done.
+	// Actions are the actions to store. They may include one that replaces Done.
 	Actions []Action
 	// Ended names a batch or run. Its actions that wait for the phase EndPhase become due now.
 	Ended    string

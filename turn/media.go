@@ -105,7 +105,7 @@ func sizeOf(r *tool.Result, c *tool.Content) (int64, bool) {
 	return 0, false
 }
 
-// attach adds the chosen media to the outcome. It returns lines of text that name the media that were not chosen.
+// attach adds the chosen media to the outcome. It returns lines of text that name the media that it did not add.
 func (o *outcome) attach(a *Answer, chosen []bool) string {
 	var lines strings.Builder
 	notes := 0

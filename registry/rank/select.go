@@ -14,7 +14,8 @@ const builtin = "builtin"
 //
 //  1. the tools of include; if there are more than limit, the first of them
 //  2. the tools that [Search] finds
-//  3. the tools of the daemon, and then one of each other source in turn, those that change nothing first
+//  3. the tools of the daemon
+//  4. the first tool of each other source, then the second of each, and so on; in a source, tools that change nothing come first
 func Select(query string, include []string, docs []*Document, limit int) []int {
 	chosen := map[int]bool{}
 	add := func(i int) {

@@ -97,7 +97,7 @@ const callColumns = "position, calls.namespace, call_id, status, revision, last_
 type callScanner struct {
 	row   []byte
 	pack  pack
-	cache *listCache // If it is nil, each row is decoded, and the caller may change the call.
+	cache *listCache // If cache is nil, each row is decoded, and the caller may change the call.
 }
 
 func (s *callScanner) scan(st *sqlite.Stmt) rows.Call {

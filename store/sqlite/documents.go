@@ -54,7 +54,7 @@ func (w *writer) writeDocument(k group.Document, d store.DocumentState, now call
 const selectDocuments = "SELECT key, revision, crc, value FROM documents WHERE namespace = ? AND scope = ? AND scope_id = ? AND deleted = 0 ORDER BY key"
 
 // Documents returns all documents of these scopes. If a document is broken, Documents returns an error. A list without the broken document
-// would look as if it did not exist.
+// would look as if that document did not exist.
 func (s *Store) Documents(ctx context.Context, namespace string, scopes ...store.DocumentScope) (docs []tool.Document, err error) {
 	k, mayKeep := keyOfDocuments(namespace, scopes)
 	docs, age, ok := s.documents.get(k)

@@ -72,7 +72,7 @@ const (
 	membersOf  = "members m CROSS JOIN bit"
 	memberAt   = "m.block * 64 + n"
 	memberBits = " AND m.bits >> n & 1"
-	// joinMember joins the row or the pack of a call. If the call was trimmed, it joins nothing.
+	// joinMember adds the row or the pack of the call to the result. If the call was trimmed, the columns of both are NULL.
 	joinMember = " LEFT JOIN calls ON calls.position = " + memberAt + " LEFT JOIN packs ON packs.position = CASE WHEN calls.position IS NULL THEN" +
 		" (SELECT position FROM packs WHERE position <= " + memberAt + " ORDER BY position DESC LIMIT 1) END AND packs.last >= " + memberAt
 	memberIs = " AND (calls.position IS NOT NULL OR packs.position IS NOT NULL)"

@@ -18,8 +18,7 @@ import (
 // of its size is used instead.
 const reserveSize = 16 << 20
 
-// A reserve is a file that is deleted when the disk is full. It is created again when the disk has twice its
-// size free.
+// A reserve is a file that is deleted when the disk is full. It is created again when twice its size is free on the disk.
 type reserve struct {
 	path string
 	now  func() time.Time
