@@ -12,7 +12,7 @@ type Strategy string
 // The strategies.
 const (
 	Sequential Strategy = "SEQUENTIAL" // one call after the other
-	Auto       Strategy = "AUTO"       // adjacent read-only and concurrency-safe calls together, all other calls alone
+	Auto       Strategy = "AUTO"       // Adjacent calls together if all are read-only and concurrency-safe, or if their resources do not overlap. All other calls alone.
 	Parallel   Strategy = "PARALLEL"   // all calls together
 )
 
@@ -49,7 +49,7 @@ type BatchSpec struct {
 	Turn []byte
 }
 
-// A Batch is the record of the calls of one model turn. The records of the calls have their results.
+// A Batch is the record of the calls of one model turn. The results are in the records of the calls.
 type Batch struct {
 	Namespace string
 	ID        string

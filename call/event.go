@@ -72,8 +72,8 @@ type Accepted struct {
 	BatchID       string `json:"batch_id,omitempty"`
 	BatchPosition int    `json:"batch_position,omitempty"`
 
-	// The effects of the call. Kind is empty when the call ended before it was described. Data that the tool looked up is left out, because
-	// not every watcher may see it.
+	// The description and the effects of the call. Kind is empty when the call ended before it was described. Data that the tool looked up is
+	// left out, because not every watcher may see it.
 	Kind       tool.Kind    `json:"kind,omitempty"`
 	Title      string       `json:"title,omitempty"`
 	Degraded   bool         `json:"degraded,omitempty"`

@@ -100,7 +100,7 @@ type Counts struct {
 	AtLeast  bool           // the numbers are lower bounds
 }
 
-// RunState is the state of a run. The store does not store OPEN and WAITING: they follow from the calls of the run.
+// RunState is the state of a run. A run that is neither BLOCKED nor ENDED is WAITING if one of its calls is suspended, and else OPEN.
 type RunState string
 
 // The states of a run.
@@ -115,7 +115,7 @@ const (
 type RunSummary struct {
 	ID        string
 	State     RunState
-	Reason    string    // why the run is blocked
+	Reason    string    // why the run was blocked or ended
 	BlockedBy string    // the call that blocked the run
 	Changed   time.Time // when the run was blocked or ended
 	Mode      string    // permission mode that a client chose; empty when no client chose one

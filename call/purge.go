@@ -74,7 +74,8 @@ func purgedRound(r *Round) Round {
 	return out
 }
 
-// PurgedDecision returns a decision without its content. It keeps the id, which identifies a repeat, the person, the action and the time.
+// PurgedDecision returns a decision without its content. It keeps the person, the action, the time, and the id. By the id, a repeated
+// decision is recognized.
 func PurgedDecision(d *tool.Decision) tool.Decision {
 	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Key names a call.
+// Key names a call or a batch.
 type Key struct {
 	Namespace string
 	ID        string
@@ -23,7 +23,7 @@ type Spec struct {
 	Tool        string
 	Arguments   string // JSON text as sent
 	ID          string // When empty, the daemon makes a UUIDv7.
-	ModelCallID string // the model's id of the call, at most MaxModelIDs; any text
+	ModelCallID string // the model's id of the call; any text of at most MaxModelIDs bytes
 	Run         tool.Run
 	OnBehalfOf  string
 	Timeouts    tool.Timeouts
@@ -101,7 +101,7 @@ type Call struct {
 	Created  time.Time `json:"created"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
-	Revision int64     `json:"revision"` // increases by one with each stored change
+	Revision int64     `json:"revision"` // increases by one with each stored change of the record
 	// LastSequence is the sequence of the newest event. Epochs says which daemon start wrote which part of the log.
 	LastSequence int64        `json:"last_sequence"`
 	Epochs       []EpochStart `json:"epochs,omitempty"`
@@ -117,7 +117,8 @@ type EpochStart struct {
 	First int64 `json:"first"`
 }
 
-// A Round is one suspension of a call and its decision. Decision is nil while the suspension is open, and when it expired or was cancelled.
+// A Round is one suspension of a call and its decision. Decision is nil while the suspension is open, and after a cancellation or an expiry
+// without a default answer.
 type Round struct {
 	Suspension Suspension `json:"suspension"`
 	// Votes are the valid votes on a ticket that needs several: one for each subject, oldest first. All votes with edited arguments are for

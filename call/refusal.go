@@ -50,7 +50,7 @@ func InvalidField(field, format string, args ...any) *Refusal {
 		Violations: []tool.Violation{{Field: field, Description: d}}}
 }
 
-// CheckID refuses an id with fewer than least characters, and an id that is not safe in logs, tables and URLs.
+// CheckID refuses an id that is shorter than least or longer than 64 characters. It also refuses an id that is not safe in logs and tables.
 func CheckID(field, id string, least int) error {
 	if len(id) < least || len(id) > 64 {
 		return InvalidField(field, "has %d characters; %d to 64 are accepted", len(id), least)

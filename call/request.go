@@ -85,8 +85,8 @@ type Preview struct {
 // An Input is input that a client sends to the terminal of a running call. The fields take effect in their order.
 type Input struct {
 	Data []byte
-	// Position is the offset of Data in all input of the attempt, from 0. Each byte and each signal counts as one. The engine skips input
-	// that it has already accepted, so a client may safely send the same input again. nil appends to the input.
+	// Position is the offset of Data in all input of the attempt, from 0. Each byte and each signal counts as one. The engine skips input that
+	// it has already accepted, so a client may safely send the same input again. With a nil Position, Data is appended to the input.
 	Position      *int64
 	Attempt       int // 0 means the running attempt
 	Rows, Columns int // size of the terminal; 0 leaves it unchanged

@@ -8,7 +8,7 @@ import (
 )
 
 // Bounded calls fn, which is code of a hook or a tool, with a deadline; 0 means [DefaultDeadline]. Bounded returns at the deadline even
-// when fn does not. It converts a panic of fn to an error. With [NoDeadline] it calls fn in the same goroutine.
+// when fn does not. It converts a panic of fn to an error. With [NoDeadline] it calls fn in the goroutine of the caller.
 func Bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	return BoundedOr(ctx, d, fn, nil)
 }

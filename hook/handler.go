@@ -7,9 +7,9 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// A Handler executes the actions whose name is the name of the Handler's entry. It is called at least once for each action, and again after
-// a crash or an error. The ID of the action stays the same, so that the Handler can detect a repetition. Its result commits together with
-// the completion of the action. A panic counts as an error. The Match of the entry is ignored.
+// A Handler executes the actions that name its entry. It is called at least once for each action, and again after a crash or an error. The
+// ID of the action stays the same, so that the Handler can detect a repetition. Its result commits together with the completion of the
+// action. A panic counts as an error. The Match of the entry is ignored.
 type Handler interface {
 	Handle(ctx context.Context, in *ActionInput) (ActionResult, error)
 }

@@ -107,7 +107,7 @@ type AfterResult struct {
 
 // A Filter returns a function for the events of one call. The engine calls the function in order, from one goroutine at a time. The
 // function must be deterministic and do no I/O. The events that it returns are numbered, stored and published instead of the original
-// event. The last event is always EventFinished or EventSuspended; the function must then release everything that it has retained.
+// event. With EventFinished or EventSuspended, the function must return everything that it has retained.
 type Filter interface {
 	Filter(in *Input) func(call.Event) ([]call.Event, []Record)
 }
@@ -121,7 +121,7 @@ type Fallible interface {
 }
 
 // An Observer is a [Filter] that changes nothing. The engine calls Observe instead of Filter, which costs less. The function sees the
-// events as all filters have changed them. An Observer must not keep the input, and its function must not keep the event.
+// events after all other filters have changed them. An Observer must not keep the input, and its function must not keep the event.
 type Observer interface {
 	Filter
 	Observe(in *Input) func(*call.Event)
@@ -281,7 +281,7 @@ const (
 
 // An Entry is a configured hook.
 type Entry[T any] struct {
-	Name      string // unique among hooks of its kind; not "tool"
+	Name      string // unique among hooks of its kind; not "tool" or "in_doubt"
 	Hook      T
 	OnFailure Failure       // applies to Rewrite, Gate and Admit
 	Required  bool          // applies to Before and After: a failure changes the outcome of the call

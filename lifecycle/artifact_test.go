@@ -23,7 +23,7 @@ func prints(text *string) tool.Tool {
 }
 
 // TestT125ArtifactNames checks that artifacts and output streams cannot have a name that people could confuse with another name, or that is
-// a path outside the folder.
+// a path outside the call's folder.
 func TestT125ArtifactNames(t *testing.T) {
 	var refused []string
 	strange := []string{"../../x", "a/../../b", "/etc/passwd", `..\x`, "a\u202egnp.exe", "a\u009b2J", "a\nb", "a\u200b", "\xff", strings.Repeat("x", 257)}

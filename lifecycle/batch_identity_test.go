@@ -155,7 +155,7 @@ func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 	})
 }
 
-// TestBatchCancel checks that CancelCalls of a batch ends its running and waiting calls, and that calls that have not begun never begin.
+// TestBatchCancel checks that CancelCalls of a batch ends its running and waiting calls. Calls that have not begun must never begin.
 func TestBatchCancel(t *testing.T) {
 	for _, strategy := range strategies {
 		p := held()

@@ -221,7 +221,8 @@ type quitter struct {
 
 func (q *quitter) Abandon(context.Context, *tool.Call) { q.told.Add(1) }
 
-// TestResultInsteadOfAToolThatAsked checks that the tool is notified that its question will not be answered, and that Executed is STARTED.
+// TestResultInsteadOfAToolThatAsked checks a result in the place of a tool that has asked. The tool is notified that its question gets no
+// answer, and Executed is STARTED.
 func TestResultInsteadOfAToolThatAsked(t *testing.T) {
 	for _, mode := range []tool.ResumeMode{tool.ReplayToolCall, tool.UseDecisionAsToolResult, tool.PassDecisionToTool} {
 		ticket := insteadAllowed()
@@ -237,8 +238,8 @@ func TestResultInsteadOfAToolThatAsked(t *testing.T) {
 	}
 }
 
-// TestResultInsteadNotifiesTheToolOnce checks that a tool is notified once that its question gets no answer, also when a gate asks before the
-// call ends, and when the batch ends the call.
+// TestResultInsteadNotifiesTheToolOnce checks that the tool is notified exactly once that its question gets no answer. This must also hold
+// when a gate asks before the call ends, or when the batch ends the call.
 func TestResultInsteadNotifiesTheToolOnce(t *testing.T) {
 	answered := instead(tool.ResultInstead{Data: `"by hand"`})
 	ask := func() *quitter {
@@ -323,8 +324,8 @@ func TestVotesForResultInstead(t *testing.T) {
 	})
 }
 
-// TestResultInsteadSurvivesACrash checks that a stored answer is applied after a crash. When the tool has changed meanwhile, neither the answer
-// counts nor the tool runs.
+// TestResultInsteadSurvivesACrash checks that a stored answer is applied after a crash. When the tool has changed meanwhile, the answer
+// does not count, and the tool does not run.
 func TestResultInsteadSurvivesACrash(t *testing.T) {
 	for _, changed := range []bool{false, true} {
 		p := &probe{}
@@ -356,8 +357,8 @@ func TestResultInsteadSurvivesACrash(t *testing.T) {
 	}
 }
 
-// TestResultInsteadOfAToolThatChangesLater checks that neither the answer counts nor the tool runs when the tool changes while another gate
-// asks.
+// TestResultInsteadOfAToolThatChangesLater checks a tool that changes while another gate asks. The answer then does not count, and the tool
+// does not run.
 func TestResultInsteadOfAToolThatChangesLater(t *testing.T) {
 	p := &probe{}
 	config := gates(namedGate("first", approval(insteadAllowed())), namedGate("second", approval(tool.Ticket{})))

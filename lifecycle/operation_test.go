@@ -371,8 +371,7 @@ func TestOperationsHoldNothing(t *testing.T) {
 	})
 }
 
-// TestOperationAndOthers checks operations together with other features: an operation may end with a question, Reconcile may return an
-// operation, a changed tool is not polled, a drain leaves operations running, and a batch waits for them.
+// TestOperationAndOthers checks operations together with questions, Reconcile, a changed tool, a drain and a batch.
 func TestOperationAndOthers(t *testing.T) {
 	asks := &render{}
 	asks.start = func(c *tool.Call) *tool.Result {

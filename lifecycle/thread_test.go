@@ -47,7 +47,7 @@ func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 }
 
 // TestTurnOfAThreadIsGivenUp checks that a suspended call gives up its turn in the thread. It also checks that the queue timeout applies to
-// a call that waits for its turn, and that such a call is cancelled immediately.
+// a call that waits for its turn, and that such a call can be cancelled.
 func TestTurnOfAThreadIsGivenUp(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating), asks("asks", tool.Ticket{}), echo("quick", mutating)}, nil, func(t *testing.T, w *world) {

@@ -210,8 +210,8 @@ func (s *Service) unexpect(key call.Key) {
 	s.cfg.Rests(key)
 }
 
-// wakeExpected wakes a batch and removes one pending wake. It does not wake the batch during a drain, because the next daemon continues the
-// batch, or during a recovery, because Recover wakes all batches later.
+// wakeExpected wakes a batch and removes one pending wake. During a drain it starts no batch, because the next daemon continues the batch.
+// During a recovery it wakes no batch, because Recover wakes all batches later.
 func (s *Service) wakeExpected(key call.Key) {
 	for !s.recovering.Load() {
 		switch {

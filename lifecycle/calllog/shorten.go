@@ -15,7 +15,7 @@ import (
 
 const maxName = 256
 
-// CheckName returns an error for a name of an artifact or output stream that people could confuse with another name, or that is a path
+// CheckName returns an error for an unsafe name of an artifact or output stream: people could confuse it with another name, or it is a path
 // outside the call's folder.
 func CheckName(name string) error {
 	strange := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError })

@@ -14,8 +14,8 @@ type People interface {
 	CanApprove(namespace string, a *tool.Approvers, not ...string) bool
 }
 
-// Missing returns two texts when too few principals can answer a ticket of c: who names the approvers that the ticket needs, and missing
-// says that they do not exist. Both texts are empty when enough principals can answer, or when people is nil.
+// Missing returns two texts when too few principals can answer a ticket of c. The text who names the approvers that the ticket needs. The
+// text missing says that they do not exist. Both texts are empty when enough principals can answer, or when people is nil.
 func Missing(people People, c *call.Call, a *tool.Approvers) (who, missing string) {
 	if a == nil || people == nil {
 		return "", ""

@@ -67,7 +67,7 @@ func (b Basis) Answer(c *call.Call, gate string) *tool.Decision {
 		}
 		if r.Suspension.Origin != gate {
 			if broughtArguments(&r) {
-				return nil // A later decision on another question edited the arguments. That voids every earlier answer, even when the edit leads back to the arguments of that answer.
+				return nil // A later decision on another question edited the arguments. That voids every earlier answer, even when the edit restores the arguments of that answer.
 			}
 			continue
 		}

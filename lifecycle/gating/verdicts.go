@@ -46,8 +46,7 @@ func (a *Verdicts) Add(gate string, v hook.Verdict, shown call.GateVerdict) (cou
 
 var errVerdict = errors.New("the gate returned no valid verdict")
 
-// CheckVerdict returns an error for a verdict that a gate may not give. It also returns an error for a question that could not be stored,
-// so that the call is not suspended in vain.
+// CheckVerdict returns an error for a verdict that a gate may not give. It also returns an error for a question that could not be stored.
 func CheckVerdict(v hook.Verdict, machine MachineActions) error {
 	switch v.Kind() {
 	case hook.KindAllow, hook.KindBlock:
