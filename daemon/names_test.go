@@ -90,7 +90,7 @@ func TestRenamedTools(t *testing.T) {
 }
 
 // TestRenameOnReload checks that a reload changes ids. A new tool may get an id that becomes free in the same reload. The reload refuses
-// ids that are reserved or that another tool has. For such an id, the error names the sources of both tools.
+// ids that are reserved or that another tool has. If another tool has the id, the error names the sources of both tools.
 func TestRenameOnReload(t *testing.T) {
 	r := newRenamed(t)
 	r.configure("{}\n")

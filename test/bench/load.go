@@ -108,8 +108,8 @@ func closeAll(conns []*grpc.ClientConn) {
 	}
 }
 
-// callSpec returns the spec of a call. A mutating call gets its own thread, because calls of one thread wait for each other and that would
-// distort the measurement.
+// callSpec returns the spec of a call. Each call of bench_noop and bench_progress uses the same thread. All other calls get a thread of
+// their own, because mutating calls of one thread wait for each other and that would distort the measurement.
 func callSpec(tool string, n int64) *tooldv1.CallSpec {
 	thread := "bench-thread"
 	if tool != "bench_noop" && tool != "bench_progress" {

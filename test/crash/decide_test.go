@@ -117,7 +117,7 @@ func (l *life) replay(it *item, rng *rand.Rand) {
 	}
 }
 
-// contest sends decisions that the daemon must refuse. One is a different decision for an answered question. The other has the id of the
+// contest sends one decision that the daemon must refuse. It is either a new decision for an answered question, or it has the id of the
 // winning decision but different content.
 func (l *life) contest(it *item, rng *rand.Rand) {
 	won := ledger.Sent{}

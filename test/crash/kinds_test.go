@@ -19,7 +19,7 @@ type kind struct {
 	tool   string
 	caller string
 	weight int
-	most   int  // the largest number in a test run; 0 means no limit
+	most   int  // the largest number of calls of this kind in a test run; 0 means no limit
 	once   bool // the tool may run at most once
 	counts string
 	thread bool // the call belongs to a thread, and stores what it read as a document

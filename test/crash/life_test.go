@@ -222,7 +222,7 @@ func (l *life) list() {
 	l.led.Listed(calls, open, list)
 }
 
-// readFeed follows all calls until the daemon is gone.
+// readFeed reads the events of all calls. With follow, it waits for new events until the daemon is gone.
 func (l *life) readFeed(follow bool) {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()

@@ -158,7 +158,7 @@ func (l *loop) contend(t *testing.T, h *history, open *[]*item, point string, la
 	})
 }
 
-// insist reads a question and answers it, repeatedly, until the daemon is gone.
+// insist reads a question and answers it, up to three times. It stops when the daemon is gone.
 func (l *life) insist(h *history, it *item, decision string, rng *rand.Rand) {
 	q, _ := it.Waiting()
 	if q == nil {

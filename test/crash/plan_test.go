@@ -26,8 +26,9 @@ func (p plan) String() string {
 	return fmt.Sprintf("%v into the work", p.after)
 }
 
-// failPoints returns all fail points of the engine and the journal. They are before and after each commit, before the tool starts, after it
-// ends, before and after the commit of its result, and after the commit of a cancel.
+// failPoints returns the fail points of the engine and the journal at which a life may end. They are before and after each commit, before
+// the tool starts, after it ends, before and after the commit of its result, after the commit of a cancel, and at four steps of a write of
+// the journal.
 func failPoints() []string {
 	return []string{
 		"before-commit", "after-commit", "before-tool", "after-tool", "before-result", "after-result", "after-cancel",

@@ -11,7 +11,7 @@ import (
 )
 
 // TestPromisesNameTests compares docs/reference/promises.md with the tests. Each promise must have a row with at least one test, and each
-// named test must exist. A file with a test of an attack must have the number of the attack in its name.
+// named test must exist. For each attack, a test file in the folder of a named test must contain the number of the attack.
 func TestPromisesNameTests(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/promises.md")
 	must(t, err)

@@ -18,9 +18,9 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// soakCalls returns the number of calls of the soak: 2,000 in the landing check, 131,072 in the nightly run. Each call has its own run. The
-// engine remembers the owners of 65,536 runs, then forgets them and begins again. Each half of the nightly run therefore fills this table
-// once, so the halves can be compared.
+// soakCalls returns the number of calls of the soak: 2,000 in the landing check, 131,072 in the nightly run. TOOLD_SOAK_CALLS sets another
+// number. Each call has its own run. The engine remembers the owners of 65,536 runs, then forgets them and begins again. Each half of the
+// nightly run therefore fills this table once, so the halves can be compared.
 func soakCalls(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("TOOLD_SOAK_CALLS")

@@ -28,7 +28,7 @@ import (
 // laborer is the principal of the workers.
 const laborer = "laborer"
 
-// paced are flags for short leases: the daemon gives up its store after 300 ms without contact.
+// paced are flags for short leases: the PostgreSQL server frees the store after 300 ms (a third of the lease) without contact.
 var paced = []string{
 	"--failover-start", "100ms", "--failover-lease", "900ms", "--failover-kill", "200ms", "--failover-hold", "1300ms",
 	"--workers-lease", "5s", "--timeouts-linger", "never",
@@ -430,7 +430,7 @@ func TestT126StoppedOwners(t *testing.T) {
 		sum.stopped.Load(), len(shops), sum.lostAlone.Load(), time.Since(began).Round(time.Second), calls, outcomes, sum.reconciled.Load(), sum.notRun.Load())
 }
 
-// A front forwards connections to the serving daemon.
+// A front forwards connections to the daemon of one home.
 type front struct {
 	lis net.Listener
 	to  atomic.Pointer[string]

@@ -358,7 +358,7 @@ test("activities are shown with their changes", async () => {
   assert.equal(await text.textContent(), after);
   job.activityDelta("plan", [{ op: "remove", path: "/steps/0" }, { op: "remove", path: "/steps/9" }]);
   await plan.getByText('Changes are missing here: there is nothing at "9".').waitFor();
-  job.activityDelta("plan", [{ op: "remove", path: "/steps" }]); // it may need the one that failed
+  job.activityDelta("plan", [{ op: "remove", path: "/steps" }]); // this change may need the change that failed
   await plan.getByText("changed 4 times").waitFor();
   assert.equal(await text.textContent(), after);
   // Each operation doubles the content.

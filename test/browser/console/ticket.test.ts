@@ -203,7 +203,7 @@ test("votes that change while the form is open: a voided vote is neither repeate
   };
   await press("a", "y");
   await ticket.getByText("You have voted.").waitFor();
-  await vote(1002); // it voids the vote of the operator
+  await vote(1002); // this vote has other arguments, so it voids the vote of the operator
   await ticket.getByText("person votes for other arguments.").waitFor();
   await ticket.getByRole("button", { name: "Compare and vote for them" }).click();
   await vote(1003); // while the operator looks at the first edit

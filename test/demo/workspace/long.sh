@@ -1,11 +1,11 @@
-# Never ends by itself, and leaves behind what a cancel easily misses. The ids of its processes are in the file tree, and
-# what it prints to stdout is in the file ticks as well.
+# This script never ends by itself. It starts processes that a cancel easily misses. The ids of its processes are in the file tree. The file
+# ticks also contains what the script prints to stdout.
 
 # A child that ignores SIGTERM.
 bash -c 'trap "" TERM; while :; do sleep 1; done' &
 echo $! >> tree
 
-# An orphan: forked twice, in a session of its own, without the pipes of the command.
+# An orphan: forked twice, in a new session, without the pipes of the command.
 (setsid bash -c 'trap "" TERM HUP; echo $$ >> tree; while :; do sleep 1; done' > /dev/null 2>&1 &)
 
 echo $$ >> tree
