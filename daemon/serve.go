@@ -33,7 +33,7 @@ describes the settings; "toold config show" prints the values in force.`,
 		},
 	}
 	config.AddFlags(c.Flags())
-	c.Flags().Bool("moved", false, "the store's files were moved, not copied: continue its unfinished calls")
+	c.Flags().Bool("moved", false, "the store was only moved, and nothing else uses the original: continue its unfinished calls and keep its created tokens")
 	return c
 }
 

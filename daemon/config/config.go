@@ -101,7 +101,7 @@ func (h *HTTP) Check() (wrong setting.Problems) {
 // Listen holds the addresses where clients reach the daemon.
 type Listen struct {
 	TCP  string `yaml:"tcp" default:"127.0.0.1:7130" format:"address" help:"host:port for clients; :port alone means the loopback address, and port 0 any free port; if empty, the daemon does not listen on TCP"`
-	HTTP string `yaml:"http" format:"address" help:"host:port for browsers, scripts and MCP clients; written as tcp is; if empty, the daemon does not serve HTTP" see:"http.md"`
+	HTTP string `yaml:"http" format:"address" help:"host:port for browsers, scripts and MCP clients; :port alone means the loopback address, and port 0 any free port; if empty, the daemon does not serve HTTP" see:"http.md"`
 	Unix string `yaml:"unix" default:"<data>/toold.sock" help:"path of a unix socket that only the daemon's user can open; <data> means the data directory; if empty, there is no socket"`
 }
 
