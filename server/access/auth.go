@@ -102,7 +102,7 @@ func (a *Auth) SetPeers(ctx context.Context, peers []Peer) (changed bool, err er
 			next[uid] = same
 			continue
 		}
-		id.source = id.sourceOf("peer", nil) // without the uid, which may differ on another machine
+		id.source = id.sourceOf("peer", nil) // The source does not contain the uid, which may differ on another machine.
 		p := &peer{id: id}
 		p.id.revoked, p.revoke = context.WithCancelCause(context.Background())
 		next[uid], changed = p, true
@@ -136,8 +136,8 @@ func newIdentity(p tool.Principal, method string) (Identity, error) {
 	return Identity{Principal: p, granted: set}, nil
 }
 
-// Oversees reports whether the identity may administer a namespace. Pass the empty namespace to ask about everything that all namespaces
-// share.
+// Oversees reports whether the identity may administer a namespace. It returns true for the empty namespace, which stands for what all
+// namespaces share.
 func (id *Identity) Oversees(namespace string) bool {
 	return namespace == "" || namespace == id.Namespace || id.Has(Administrator)
 }
@@ -148,10 +148,10 @@ type Credential struct {
 	Session       string   // text of a session, from a cookie
 	// Certificate is the client certificate of the connection, verified by TLS; nil if there is none.
 	Certificate *x509.Certificate
-	// UID is the user at the other end of a unix socket. Local says that there is one.
+	// UID is the user at the other end of a unix socket. It is valid only when Local is true.
 	UID   uint32
 	Local bool
-	// From is the network address of the client, for the log. It is empty when the context of the request has it as a gRPC peer.
+	// From is the network address of the client, for the log. It is empty for a gRPC request, whose context already contains the address.
 	From string
 }
 

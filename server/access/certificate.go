@@ -54,7 +54,7 @@ func newCertificateRule(r CertificateRule) (certificateRule, error) {
 	}
 	p := r.Principal
 	if p.Subject == "" {
-		p.Subject = r.Match // the name of the certificate replaces it
+		p.Subject = r.Match // only for the check in newIdentity; the subject is removed below
 	}
 	id, err := newIdentity(p, "certificate")
 	if r.Principal.Subject == "" {

@@ -18,10 +18,9 @@ import (
 type TokenVerifier interface {
 	// Verify returns the principal of a token and the time until which the token is accepted. An error is a [call.Refusal].
 	Verify(ctx context.Context, token string) (tool.Principal, time.Time, error)
-	// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
+	// MayGrant reports whether a token of an issuer could make its holder one of these approvers in a namespace.
 	MayGrant(namespace string, who *tool.Approvers) bool
-	// Sources returns a map from the name of each issuer to a text. The text changes when the rights change that tokens of this issuer
-	// give.
+	// Sources returns a map from the name of each issuer to a text. The text changes when the rights of this issuer's tokens change.
 	Sources() map[string]string
 }
 
@@ -153,9 +152,9 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 	return nil, call.Refuse(call.Unauthenticated, "TOKEN_REQUIRED", "no entry of auth.certificates matches the client certificate, so a token is required; the name of the certificate is %s", name)
 }
 
-// mayGrant reports whether the issuers and certificate rules can give these approvers a sufficient number of people. It returns true when
-// an issuer or rule can give the role to any number of people. Otherwise it passes each principal that a rule names to enough, and returns
-// true when enough does.
+// mayGrant reports whether enough people can become these approvers through issuers and certificate rules. It returns true when an issuer or a
+// rule can give the role to any number of people. Otherwise it calls enough with each principal that a rule names, and returns true when
+// enough does.
 func (e *External) mayGrant(namespace string, who *tool.Approvers, enough func(*Identity) bool) bool {
 	if e == nil {
 		return false

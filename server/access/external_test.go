@@ -125,7 +125,8 @@ func TestCertificateRulesThatAreRefused(t *testing.T) {
 	}
 }
 
-// A token takes precedence over the certificate, and without rules a certificate is no credential.
+// TestTokenBeforeCertificate checks that a token takes precedence over a certificate, and that a certificate does not authenticate without
+// rules.
 func TestTokenBeforeCertificate(t *testing.T) {
 	a, err := access.NewAuth([]access.Token{configured("default", "vera", time.Time{}, "viewer")}, nil)
 	must(t, err)
@@ -204,7 +205,7 @@ func TestVerifiedTokens(t *testing.T) {
 		if v.asked != 5 {
 			t.Errorf("%d verifications, want 5", v.asked)
 		}
-		// 10,000 people do not make the memory grow without bound: some are verified again.
+		// Only 4,096 tokens are remembered, so most of these 10,000 people are verified again.
 		v.asked = 0
 		for range 2 {
 			for i := range 10000 {

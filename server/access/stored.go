@@ -20,7 +20,7 @@ import (
 // A Kind says what a stored credential is for.
 type Kind string
 
-// The kinds of stored credentials. The server accepts each kind only in the place that its comment names.
+// The kinds of stored credentials. The server accepts a credential only in the way that the comment of its kind names.
 const (
 	KindToken   Kind = "token"   // sent as `authorization: Bearer`
 	KindSession Kind = "session" // sent as a cookie
@@ -210,7 +210,7 @@ func (a *Auth) create(ctx context.Context, by *Identity, s *Stored) (text string
 	}
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if err := by.Ended(); err != nil { // Check while holding the lock. Otherwise a credential could create another one after it was revoked.
+	if err := by.Ended(); err != nil { // Check while holding the lock. Otherwise a revoked credential could still create another one.
 		return "", err
 	}
 	next, err := a.withRoom(s)
@@ -223,7 +223,8 @@ func (a *Auth) create(ctx context.Context, by *Identity, s *Stored) (text string
 	return text, a.publish(ctx, append(next, t))
 }
 
-// withRoom returns the tokens that have not expired. It returns a refusal if the limit leaves no room for another token.
+// withRoom returns the current tokens without stored credentials that have expired. It returns a refusal if one more credential would exceed a
+// limit.
 func (a *Auth) withRoom(s *Stored) (next []*token, err error) {
 	all, logins := 0, 0
 	for t := range a.tokens.Load().all() {
@@ -267,11 +268,12 @@ func (a *Auth) List(by *Identity, namespace string) ([]*Stored, error) {
 	return list, nil
 }
 
-// Revoke ends a stored credential, those that it created, and their requests. It returns the number of ended credentials.
+// Revoke ends a stored credential, the credentials that it created, and the requests of all of them. It returns the number of ended
+// credentials.
 func (a *Auth) Revoke(ctx context.Context, by *Identity, id string) (int, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if err := by.Ended(); err != nil { // Check while holding the lock. When two credentials revoke each other at the same time, one of them therefore remains.
+	if err := by.Ended(); err != nil { // Check while holding the lock. Otherwise two credentials could revoke each other, and none would remain.
 		return 0, err
 	}
 	all := slices.Collect(a.tokens.Load().all())

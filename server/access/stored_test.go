@@ -204,7 +204,7 @@ func TestT137GrandchildrenEndToo(t *testing.T) {
 		_, err := a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + text}})
 		wantReason(t, err, "TOKEN_INVALID")
 	}
-	_, _, err = a.Create(t.Context(), late, grant("caller")) // The token was revoked after this request had begun.
+	_, _, err = a.Create(t.Context(), late, grant("caller")) // The request of late began before its token was revoked.
 	wantReason(t, err, "TOKEN_REVOKED")
 	_, err = a.Revoke(t.Context(), late, s.all()[0].ID)
 	wantReason(t, err, "TOKEN_REVOKED")
@@ -257,8 +257,8 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("Replace = %t, %v; nothing changed", changed, err)
 	}
 	next := s.people()
-	next[1].Principal.Roles = []string{"caller"} // olga
-	next = slices.Delete(next, 2, 3)             // vera
+	next[1].Principal.Roles = []string{"caller"} // olga loses a role
+	next = slices.Delete(next, 2, 3)             // vera is removed
 	changed, err = a.Replace(t.Context(), next)
 	if err != nil || !changed {
 		t.Fatalf("Replace = %t, %v", changed, err)

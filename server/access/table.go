@@ -63,8 +63,8 @@ type Rule struct {
 	Roles  Roles // one of these roles is enough to call the method
 	Public bool  // the method needs no credential
 	Reads  bool  // the method changes nothing, so that a read-only credential may call it
-	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit, because the handler waits for events
-	// until its client ends the request.
+	// Limit bounds the time of a request. A client can set an earlier deadline. Zero means no limit: the handler may wait until its client
+	// ends the request.
 	Limit time.Duration
 	// Unending is set for streams that end only with their client or with the server.
 	Unending bool
@@ -200,7 +200,7 @@ func adminRules() map[string]Rule {
 		tooldv1.AdminService_CreateToken_FullMethodName: {Roles: Operator | Administrator, Limit: quick, Audited: true},
 		tooldv1.AdminService_ListTokens_FullMethodName:  {Roles: Operator | Administrator, Reads: true, Limit: quick},
 		tooldv1.AdminService_RevokeToken_FullMethodName: {Roles: Operator | Administrator, Limit: quick, Audited: true},
-		tooldv1.AdminService_CreateLogin_FullMethodName: {Roles: anyRole, Reads: true, Limit: quick, Audited: true}, // The session of a read-only credential is read-only too.
+		tooldv1.AdminService_CreateLogin_FullMethodName: {Roles: anyRole, Reads: true, Limit: quick, Audited: true}, // A read-only credential may call this method, because its session is read-only too.
 
 		tooldv1.AdminService_ReleaseCalls_FullMethodName: {Roles: Operator, Limit: long, Audited: true},
 		tooldv1.AdminService_Backup_FullMethodName:       {Roles: Administrator, Limit: long, Audited: true},

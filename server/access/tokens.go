@@ -135,13 +135,13 @@ func (id *Identity) sourceOf(kind string, secret []byte) string {
 	return kind + ":" + hex.EncodeToString(sum[:8])
 }
 
-// sameRights reports whether two identities permit the same.
+// sameRights reports whether two identities have the same namespace, subject, roles, groups and expiry.
 func (id *Identity) sameRights(o *Identity) bool {
 	return id.Namespace == o.Namespace && id.Subject == o.Subject && id.granted == o.granted && slices.Equal(id.Groups, o.Groups) && id.Expires.Equal(o.Expires)
 }
 
-// publish makes next the current tokens. It leaves out and revokes tokens whose creator is no longer valid. The caller holds a.changing. An
-// error means that the store still has a credential whose creator is no longer valid.
+// publish makes next the current tokens, without those whose creator is no longer valid. It revokes every old token that is no longer current.
+// The caller holds a.changing. An error means that the store still has a credential whose creator is no longer valid.
 func (a *Auth) publish(ctx context.Context, next []*token) (err error) {
 	next, orphans := a.withoutOrphans(next)
 	valid := make(map[*token]bool, len(next))

@@ -367,7 +367,7 @@ func TestT60UnixPeer(t *testing.T) {
 	wantRefusal(t, err, codes.Unauthenticated, "PEER_NOT_ALLOWED")
 	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("eve"))
 	wantRefusal(t, err, codes.Unauthenticated, "TOKEN_INVALID")
-	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("oscar")) // a user without access, such as root, who may open every socket
+	_, err = infoOver(t, "unix:"+strangers.unix, nil, tokenOf("oscar")) // the local user has no access, but a token is enough
 	must(t, err)
 	if os.Geteuid() == 0 { // only root can switch to another user
 		must(t, os.Chmod(filepath.Dir(w.unix), 0o755))

@@ -77,8 +77,8 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 			"GetTurn":      s.turns,
 			"GetRun":       s.others, "ListRuns": nil, "ListThreads": nil, "GetThread": nil, "ListDocuments": nil, "GetDocument": nil, "ListTools": nil, "GetTool": nil, "ExportTools": nil, "WatchTools": nil, "ListDefinitions": nil, // s.others checks these methods.
 			"ListRules": s.rules, "ReadAudit": s.audit, "GetInfo": s.info,
-			"ListAuditCheckpoints": nil, "GetLoad": nil, "ListProblems": nil, // They name no calls. TestAdministeredState checks who sees what.
-			"GetPolicy":   nil, // It names no calls. TestPolicy checks who sees what.
+			"ListAuditCheckpoints": nil, "GetLoad": nil, "ListProblems": nil, // These methods return no calls. TestAdministeredState checks who sees what.
+			"GetPolicy":   nil, // This method returns no calls. TestPolicy checks who sees what.
 			"ListWorkers": s.workers,
 			"ListSources": s.adminLists, "ListSecrets": nil, "ListQuarantinedTools": nil, "ListDeadLetters": nil, "ListTokens": nil,
 		}

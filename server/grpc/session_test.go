@@ -554,7 +554,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 					return tool.Text(strings.Repeat("x", 40<<10)), nil
 				})))
 			s := w.session(t, "alice")
-			const items, held = 64, 16 // held includes the answers that the transport accepts
+			const items, held = 64, 16 // held is the largest number of unread final answers, including those in the transport
 			req := &tooldv1.SessionRequest{}
 			for n := range items {
 				item := itemOf(of.req(n))

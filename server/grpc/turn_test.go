@@ -240,8 +240,8 @@ func TestTurnsInOneSession(t *testing.T) {
 	}
 }
 
-// TestTurnIdentity checks two properties that belong to the identity of a turn: the person on whose behalf it runs, and which calls toold
-// runs itself.
+// TestTurnIdentity checks that a turn id is refused when the turn is repeated for another person, or when toold would run other calls of the
+// message.
 func TestTurnIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

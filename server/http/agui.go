@@ -102,9 +102,9 @@ func (s *Server) questions(ctx context.Context, thread string) (map[string]*tool
 	return open, nil
 }
 
-// resume reads one answer. For a question with a schema, the payload is the result. For any other question, the payload is {approved,
-// reason}. When the question is no longer open, its schema is unknown, so resume decides by the form of the payload. A repeated answer
-// therefore has the same content.
+// resume reads one answer. For a question with a schema, the payload is the result. For any other question, the payload is {approved, reason}.
+// When the question is no longer open, its schema is unknown, so resume decides by the form of the payload. A repeated answer then has the
+// same content as the first one.
 func resume(v any, open map[string]*tooldv1.Suspension, field string) (reply, error) {
 	entry, _ := v.(map[string]any)
 	id, _ := entry["interruptId"].(string)

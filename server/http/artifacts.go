@@ -41,7 +41,7 @@ type artifactReader struct {
 
 	size int64 // size of the artifact when the first part was read
 	at   int64
-	part []byte // the bytes that were read at the position at
+	part []byte // bytes that were read from the engine and not yet returned; the first is at the position at
 }
 
 // fill reads the part that begins at the current position.

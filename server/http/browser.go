@@ -62,8 +62,8 @@ var dataPolicies = http.Header{
 	"Cross-Origin-Resource-Policy": policies["Cross-Origin-Resource-Policy"],
 }
 
-// isData reports whether no browser can show the response as a document. The reason is that only scripts can send a body of type JSON;
-// links and forms cannot.
+// isData reports whether a browser can never show the response as a document. Links and forms cannot send a body of type JSON; only scripts
+// can.
 func isData(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }

@@ -29,7 +29,7 @@ type reply struct {
 	digest     string // digest of the question as the frontend showed it
 	approved   bool
 	reason     string
-	result     string // JSON text; empty for yes or no
+	result     string // JSON text; empty for an answer of yes or no
 }
 
 // A decided is the outcome of an answer.
@@ -53,7 +53,7 @@ type decisions struct {
 // uiDecisions turns the approval responses in a request of useChat into decisions of the principal that sends the request.
 func (s *Server) uiDecisions(w http.ResponseWriter, r *http.Request) { s.decideAll(w, r, approvals) }
 
-// decideAll answers the questions that read finds in the body. The required role is one that tokens of apps do not have.
+// decideAll answers the questions that read finds in the body. Tokens of apps do not have the role for this; see [access.DecisionsMethod].
 func (s *Server) decideAll(w http.ResponseWriter, r *http.Request, read func(ctx context.Context, body any) ([]reply, error)) {
 	res, err := service.Unary(r.Context(), s.cfg.Service, access.DecisionsMethod, func(ctx context.Context, _ *struct{}) (*decisions, error) {
 		body, err := jsonBody(w, r)

@@ -19,7 +19,7 @@ func invalid(field, want string) error {
 		&errdetails.ErrorInfo{Reason: "INVALID_FIELD", Domain: service.Domain},
 		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: want}}})
 	if err != nil {
-		panic(err) // only a status OK has no details
+		panic(err) // WithDetails fails only for the status OK
 	}
 	return st.Err()
 }
@@ -41,7 +41,7 @@ func inJSON(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h, pattern := mux.Handler(r); pattern != "" {
 			if strings.Contains(pattern, "{") {
-				h = mux // mux also finds the values in the path
+				h = mux // only mux stores the values from the path in the request
 			}
 			h.ServeHTTP(w, r)
 			return

@@ -103,7 +103,7 @@ func temporary(err error) bool {
 	return st.Code() == codes.Unavailable
 }
 
-// An attached response is sent by net/http. endSlow ends it when its client reads nothing.
+// An attached response is sent by net/http. endSlow ends such a response when its client reads nothing.
 type attached struct {
 	w http.ResponseWriter
 	r *http.Request

@@ -27,7 +27,7 @@ type guestKey struct{}
 
 type guest struct {
 	conn     net.Conn
-	admitted atomic.Bool // spares the lock for all requests after the first
+	admitted atomic.Bool // set by the first valid credential, so that later requests need no lock
 }
 
 // arrived adds a connection. It implements [http.Server.ConnContext].
@@ -64,7 +64,7 @@ func (g *guests) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// admit removes the connection of a request that has a valid credential.
+// admit removes the connection of a request with a valid credential from the guests.
 func (g *guests) admit(ctx context.Context) {
 	if from, ok := ctx.Value(guestKey{}).(*guest); ok && from.admitted.CompareAndSwap(false, true) {
 		g.remove(from.conn)

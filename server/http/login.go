@@ -16,8 +16,8 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// cookieName is the name of the cookie of a session. A browser accepts the prefix only from this host, for all paths, over TLS or from a
-// name below localhost.
+// cookieName is the name of the cookie of a session. A browser accepts a cookie with the prefix __Host- only if it is for one host and all
+// paths. The host must use TLS or have a name below localhost.
 const cookieName = "__Host-toold"
 
 // ConsoleHost returns the host name that browsers use for a daemon with plain HTTP on this machine. Browsers send the cookies of a host to

@@ -22,9 +22,10 @@ type Config struct {
 	Service *service.Service // required
 	TLS     *tls.Config      // nil means plain HTTP. The server refuses versions before 1.2.
 	Log     *zap.Logger      // nil discards the log
-	// Metrics writes the metrics in the text format of Prometheus. Nil means that there are none.
+	// Metrics writes the metrics in the text format of Prometheus. Nil means that the server has no metrics.
 	Metrics http.Handler
-	// MCP serves MCP clients at /mcp. It finds the credential of a request in its context. Nil means that there is none.
+	// MCP serves MCP clients at /mcp. It finds the credential of a request in the context of the request. Nil means that the server does not
+	// serve MCP.
 	MCP http.Handler
 	// Hosts are names of the server, in lower case, under which a proxy passes requests on. IP addresses, names below localhost and, with
 	// TLS, the name of the certificate need no entry.
@@ -43,7 +44,7 @@ type Config struct {
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
 	cfg      Config
-	calls    tooldv1.CallServiceClient // The routes of this package use it, with the credential of their request.
+	calls    tooldv1.CallServiceClient // for the routes of this package; a call has the credential in its context
 	http     *http.Server
 	ready    atomic.Bool
 	guests   *guests

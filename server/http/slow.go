@@ -23,7 +23,7 @@ func (s *Server) endSlow(next http.Handler) http.Handler {
 		if body != nil && body != http.NoBody {
 			_ = x.SetReadDeadline(time.Now().Add(s.bodyTime)) // Ignore the error: if the connection has no deadlines, a slow body ends only with the connection.
 			x.body = timedBody{body, &x.ResponseController}
-			r.Body = &x.body // This does not change the request of net/http, which looks at its body when it sends a response before the end of the body.
+			r.Body = &x.body // r is a copy. The request of net/http keeps its own body, which net/http checks when a response ends before the body.
 		}
 		next.ServeHTTP(&x.out, r)
 		x.out.rearm() // Set the time limit again, because net/http sends the rest of the response after the handler.
@@ -90,7 +90,7 @@ func (t *timedWriter) Write(b []byte) (n int, err error) {
 }
 
 // Flush implements [http.Flusher].
-func (t *timedWriter) Flush() { _ = t.FlushError() } // the next write fails too
+func (t *timedWriter) Flush() { _ = t.FlushError() } // Ignore the error: the next write fails too.
 
 // FlushError flushes like [http.ResponseController.Flush].
 func (t *timedWriter) FlushError() error {

@@ -11,7 +11,8 @@ import (
 // uiRun sends a run in the form of the AI SDK.
 func (s *Server) uiRun(w http.ResponseWriter, r *http.Request) { s.uiStream(w, r, r.PathValue("run")) }
 
-// uiThread sends the newest run of a thread. If the id of the chat is the thread, useChat requests this route after a reload of the page.
+// uiThread sends the newest run of a thread. If the id of the chat is the id of the thread, useChat requests this route after a reload of the
+// page.
 func (s *Server) uiThread(w http.ResponseWriter, r *http.Request) {
 	run, err := s.newestRun(r.Context(), &tooldv1.ListCallsRequest{ThreadId: r.PathValue("thread")})
 	if err != nil {

@@ -19,7 +19,7 @@ var watchSelectors = []string{"call", "turn", "run", "thread", "batch", "inbox"}
 // A watchQuery is the request of a watch.
 type watchQuery struct {
 	selector, id string
-	cursor       string // empty starts at the beginning
+	cursor       string // empty for a new watch
 	after        *int64 // only for a call without a cursor: the events after this sequence number are sent; nil means that the stream begins with a snapshot
 	form         jsonform.Form
 }
@@ -59,7 +59,7 @@ func (s *Server) follow(ctx context.Context, q watchQuery, out *eventWriter) err
 }
 
 func readWatch(r *http.Request) (q watchQuery, err error) {
-	q.cursor = r.Header.Get("Last-Event-ID") // When an EventSource connects again, it sends its newest position in this header. The query still has its first position.
+	q.cursor = r.Header.Get("Last-Event-ID") // When an EventSource connects again, it sends its newest position in this header. The query still has the first position.
 	for name, values := range r.URL.Query() {
 		switch {
 		case len(values) != 1 || values[0] == "":

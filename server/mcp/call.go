@@ -54,7 +54,7 @@ func (s *Server) callTool(ctx context.Context, req *mcp.CallToolRequest) (mcp.Re
 	if ctx.Err() != nil {
 		s.cancelled(ctx, st)
 	}
-	if q := st.suspension; err == nil && len(req.Params.InputResponses) > 0 && !isApproval(q) { // The client answers a question that it knows from an earlier call.
+	if q := st.suspension; err == nil && len(req.Params.InputResponses) > 0 && !isApproval(q) { // The request has answers but no requestState: the client got the question from another request for this call.
 		err = s.answered(limited, c, st, q.GetSuspensionId(), req.Params.InputResponses, report)
 	}
 	switch {

@@ -10,10 +10,10 @@ import (
 // tasksExtension is the extension with which a client follows calls as tasks.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// A client has the facts about the sender of a request that the request contains.
+// A client has what a request says about its sender.
 type client struct {
 	session  *mcp.ServerSession
-	hasState bool // The protocol version has sessions. In a version without sessions, the server asks a question by a result.
+	hasState bool // The protocol version has sessions. Without sessions, the server asks a question in the result of a request.
 	form     bool // the client can show forms to a person
 	tasks    bool // the client follows calls as tasks
 }

@@ -8,8 +8,8 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// A ticket has the questions of a suspension, each by its key. If the field parts is set, the result of the suspension is an object with
-// one member for each answer.
+// A ticket has the questions of a suspension, each by its key. If hasParts is set, the result of the suspension is an object with one member
+// for each answer.
 type ticket struct {
 	forms    map[string]form
 	hasParts bool

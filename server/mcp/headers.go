@@ -36,11 +36,11 @@ func (s *Server) withHeaders(next http.Handler) http.Handler {
 
 func (s *Server) checkHeaders(r *http.Request, call *jsonrpc.Request) error {
 	for header, values := range r.Header {
-		if strings.HasPrefix(header, "Mcp-") && len(values) > 1 { // A proxy may read another one than the daemon.
+		if strings.HasPrefix(header, "Mcp-") && len(values) > 1 { // A proxy may read another of the values than the daemon.
 			return fmt.Errorf("the header %s is repeated; want it once", clean(header))
 		}
 	}
-	var params, arguments map[string]json.RawMessage // The SDK does not accept a name in another case, which a struct would.
+	var params, arguments map[string]json.RawMessage // A struct would also accept names in another case, which the SDK refuses.
 	if err := json.Unmarshal(call.Params, &params); err != nil {
 		return nil //nolint:nilerr // the method reports what is wrong
 	}

@@ -263,13 +263,12 @@ func (s *Server) decide(ctx context.Context, id string, q *tooldv1.Suspension, d
 	return err
 }
 
-// requestState returns a text that names the call and the suspension about which a result asks. The text grants no rights. The journal
-// knows the principal and the content of the call, and a request with the text must have the same ones. Other principals do not know the
-// suspension id.
+// requestState returns a text that names the call and the suspension about which a result asks. The text grants no rights. The daemon accepts
+// the text only with the principal and the content that the call has in the journal. Other principals do not know the suspension id.
 func requestState(call, suspension string) string { return call + "." + suspension }
 
-// retried returns the call that an earlier request made, and the suspension that the current request answers. It returns an error unless
-// the state came from a result of a call of the same principal.
+// retried returns the call that an earlier request made, and the suspension that the current request answers. It returns an error when the
+// text does not come from a result of a call of the same principal.
 func (s *Server) retried(ctx context.Context, text string) (call, suspension string, err error) {
 	call, suspension, ok := strings.Cut(text, ".")
 	if !ok || call == "" || suspension == "" {

@@ -41,7 +41,7 @@ type Config struct {
 	Conn grpc.ClientConnInterface
 	// Version is the version of toold that clients see.
 	Version string
-	// Approvals reports whether a client may get tickets that name approvers, for calls that the caller alone may approve. Nil means never,
+	// Approvals reports whether a client may get the approval of its own call, if the caller alone may approve the call. Nil means never,
 	// because an MCP client can answer without asking a person.
 	Approvals func() bool
 	// Authenticate returns the namespace and subject of the principal whose credential is in ctx, as one text. Its error has a gRPC status.
@@ -208,8 +208,8 @@ func withRequest(ctx context.Context, req mcp.Request) context.Context {
 	return requestValues{ctx, values}
 }
 
-// requestValues is a context that looks for values first in another context. That context must not have a cancellation: [context.Cause]
-// would find it there as a value.
+// requestValues is a context that looks for values first in another context. That context must not have a cancellation: [context.Cause] would
+// find the cancellation there, because a context returns it as a value.
 type requestValues struct {
 	context.Context
 	values context.Context

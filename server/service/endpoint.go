@@ -12,9 +12,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// Unary serves a request of an endpoint that does not use gRPC. f is the method of a service, and name is its full name. The context holds
-// the credential of the client; see [access.WithCredential]. The fields of the response may not be readable, only its encoded form; see
-// [Readable].
+// Unary serves a request of an endpoint that does not use gRPC. f is the method of a service, and name is its full name. The context holds the
+// credential of the client; see [access.WithCredential]. The response may hold its content only in encoded form; see [Readable].
 func Unary[Req, Res any](ctx context.Context, s *Service, name string, f func(context.Context, *Req) (*Res, error), req *Req) (res *Res, err error) {
 	err = s.Serve(ctx, access.CredentialFrom(ctx), name, req, func(ctx context.Context) (err error) {
 		res, err = f(ctx, req)
@@ -34,7 +33,7 @@ func Readable[M proto.Message](m M) (M, error) {
 
 // Out receives the responses of a stream.
 type Out[Res any] struct {
-	Send func(*Res) error // Send sends one response. Its fields may not be readable, only its encoded form; see [Readable].
+	Send func(*Res) error // Send sends one response. The response may hold its content only in encoded form; see [Readable].
 	// Abort ends a Send that waits for the client. The service calls it when the stream ends while a Send is in progress.
 	Abort func()
 	// Apart means that each response is sent in a separate goroutine. Encoding needs a deep stack. Otherwise the goroutine of each idle

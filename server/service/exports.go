@@ -86,7 +86,7 @@ func checkExport(req *tooldv1.ExportToolsRequest) error {
 	return translate.Short("query", req.GetQuery(), maxQuery)
 }
 
-// exportOf returns the name of this kind of list. The name is a part of the binding of page tokens.
+// exportOf returns a name for the list that a request selects. The name is a part of the binding of page tokens.
 func exportOf(req *tooldv1.ExportToolsRequest) string {
 	kind := "export " + string(formats[req.GetFormat()-1])
 	if req.GetMaxTools() > 0 {

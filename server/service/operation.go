@@ -45,7 +45,7 @@ func (s *Service) operation(ctx context.Context, method string, id *access.Ident
 // about has the values of [Operation.Of], by name.
 type about map[string]string
 
-// maxName bounds the bytes of a value, because the client chooses most of them.
+// maxName bounds the bytes of a value, because the client chooses most values.
 const maxName = 256
 
 func (a about) set(name, value string) about {

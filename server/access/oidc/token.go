@@ -76,7 +76,7 @@ func (c claims) texts(name string) (texts []string) {
 
 // time returns a claim that is a time in seconds since 1970. It is zero when the claim is missing.
 func (c claims) time(name string) (time.Time, error) {
-	const year9999 = 253370764800 // JSON cannot represent a time after the year 9999, also not with the skew of clocks added.
+	const year9999 = 253370764800 // beginning of the year 9999: with the skew added, the time is still in this year, the last one that JSON represents
 	if c[name] == nil {
 		return time.Time{}, nil
 	}

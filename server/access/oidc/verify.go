@@ -75,7 +75,7 @@ type issuer struct {
 	keys *keys
 }
 
-// Sources returns a map from the name of each issuer to a text. The text changes when the rights change that tokens of this issuer give.
+// Sources returns a map from the name of each issuer to a text. The text changes when the rights of this issuer's tokens change.
 func (v *Verifier) Sources() map[string]string {
 	all := map[string]string{}
 	for _, i := range v.issuers {
@@ -226,7 +226,7 @@ func checkSubject(sub, subject string) error {
 	return nil
 }
 
-// MayGrant reports whether tokens could give a role and a group of these approvers in a namespace.
+// MayGrant reports whether a token of an issuer could make its holder one of these approvers in a namespace.
 func (v *Verifier) MayGrant(namespace string, who *tool.Approvers) bool {
 	for _, i := range v.issuers {
 		if i.Namespace != namespace && (i.Namespace != "" || !slices.Contains(i.Namespaces, namespace)) {

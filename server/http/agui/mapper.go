@@ -82,7 +82,7 @@ func (v *view) show(id, kind string, content any) {
 	v.add(Event{Type: "ACTIVITY_SNAPSHOT", MessageID: id, ActivityType: kind, Content: content})
 }
 
-// Accepted implements [follow.View]. The calls of a batch belong to one message, as the calls of one response of the model do.
+// Accepted implements [follow.View]. The calls of a batch belong to one message, because one response of the model contained them.
 func (v *view) Accepted(c *follow.Call, arguments string) {
 	parent := c.Batch
 	if parent == "" {
@@ -126,7 +126,8 @@ func (a *activity) content(text json.RawMessage) any {
 	return text
 }
 
-// patch returns the operations, adapted to the content that was sent. If the text is not a list of operations, patch returns an empty list.
+// patch returns the operations. If the content was sent as the member value of an object, patch changes the paths in the operations to this
+// member. If the text is not a list of operations, patch returns an empty list.
 func (a *activity) patch(text json.RawMessage) json.RawMessage {
 	var operations []map[string]json.RawMessage
 	if json.Unmarshal(text, &operations) != nil {

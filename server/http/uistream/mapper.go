@@ -74,8 +74,8 @@ func (v *view) input(c *follow.Call, arguments string) {
 	v.add(Chunk{Type: "tool-input-available", ToolCallID: c.ToolCallID, ToolName: c.Tool, Input: follow.JSON(arguments), Dynamic: true})
 }
 
-// again announces a call a second time, which resets its state in the client. It does nothing in a later step, because the client would
-// then add another part.
+// again announces a call a second time, which resets its state in the client. It does nothing when a later step has begun, because the client
+// would then add a second part for the call.
 func (v *view) again(c *follow.Call) {
 	if v.stepped && c.Batch == v.step {
 		v.input(c, string(c.Question.Arguments))
@@ -106,7 +106,7 @@ func (v *view) Asked(c *follow.Call) {
 	q := *c.Question
 	v.add(Chunk{Type: "data-toold-question", ID: q.SuspensionID, Data: q})
 	if !q.Approval() || q.State != "open" || q.Votes > 0 {
-		return // The AI SDK has no form for other questions. After a vote it already shows the form of this question.
+		return // The AI SDK has a form only for approvals. After a vote it already shows the form.
 	}
 	v.again(c) // Show the arguments that will run. They may differ from those that the model sent.
 	request := Chunk{Type: "tool-approval-request", ToolCallID: c.ToolCallID, ApprovalID: q.SuspensionID}
