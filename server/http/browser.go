@@ -27,9 +27,7 @@ func (s *Server) protect(next http.Handler) http.Handler {
 		}).Handler(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isData(r) {
-			maps.Copy(w.Header(), dataPolicies)
-		} else {
+		if !isData(r) {
 			maps.Copy(w.Header(), policies)
 		}
 		if r.TLS != nil {
@@ -46,8 +44,8 @@ func (s *Server) protect(next http.Handler) http.Handler {
 // policy allows a page only the files and the API of its own origin, and images that its own script made.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// policies are the headers of each response that a browser may show as a document. All responses share these values. A handler may
-// therefore replace a value in its response, but must not change the slice.
+// policies are the headers of each response that a browser may show as a document, or load as a script, style or image. All responses share
+// these values. A handler may therefore replace a value in its response, but must not change the slice.
 var policies = http.Header{
 	"Content-Security-Policy":      {policy},
 	"X-Content-Type-Options":       {"nosniff"},
@@ -56,14 +54,8 @@ var policies = http.Header{
 	"Cross-Origin-Resource-Policy": {"same-origin"},
 }
 
-// dataPolicies are the headers of all other responses. Browsers apply the rest of policies only to documents.
-var dataPolicies = http.Header{
-	"X-Content-Type-Options":       policies["X-Content-Type-Options"],
-	"Cross-Origin-Resource-Policy": policies["Cross-Origin-Resource-Policy"],
-}
-
-// isData reports whether a browser can never show the response as a document. Links and forms cannot send a body of type JSON; only scripts
-// can.
+// isData reports whether a browser passes the response only to a script. Only scripts can send a body of type JSON; links, forms and elements
+// of a page cannot.
 func isData(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
