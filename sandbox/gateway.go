@@ -86,7 +86,7 @@ func (g *gate) begin(gateway Gateway, spec *Spec) {
 		defer close(g.served)
 		l, err := g.listener()
 		if err != nil {
-			err = &RefusedError{Fact: "net", Step: "network: proxy", Err: err}
+			err = fmt.Errorf("network: proxy: %w", err)
 		}
 		g.ready <- err
 		if err == nil {

@@ -216,10 +216,14 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	case <-timer.C:
 		err = &RefusedError{Fact: "processes_killed", Step: "process 1", Err: os.ErrDeadlineExceeded}
 	}
-	if err == nil && run.inner.gate != nil {
-		err = <-run.inner.gate.ready // This does not block for long, because the helper sends the listener before it starts the command.
-	}
 	if err == nil {
+		if run.inner.gate != nil {
+			// This does not block for long, because the helper sends the listener before it starts the command. After an error the command has no
+			// network, and attend ends it.
+			if err := <-run.inner.gate.ready; err != nil {
+				run.broken <- err
+			}
+		}
 		return nil
 	}
 	_ = run.handle.Kill()

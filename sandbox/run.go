@@ -28,7 +28,7 @@ type run struct {
 	main     process // The PID is also the number of the process's group and session. Guarded by runs.starting until start returns.
 	began    time.Time
 	pipes    pipes
-	broken   chan error // receives the first error of Output
+	broken   chan error // receives the errors that end the run: of Output, one for each stream, and of the gate
 	ended    chan struct{}
 	endedAt  time.Time // set before ended is closed
 	killed   map[int]bool
@@ -52,7 +52,7 @@ func (r *Runner) newRun(spec Spec) (*run, error) {
 		spec:   spec,
 		id:     id,
 		tag:    r.origin.tag(id, spec.Tag),
-		broken: make(chan error, 2),
+		broken: make(chan error, 3),
 		ended:  make(chan struct{}),
 		killed: map[int]bool{},
 	}

@@ -14,7 +14,7 @@ import (
 // the file.
 func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 	if depth > maxNesting {
-		r.complain(place(n), "%sis nested more than  levels deep%d", prefixed(path), maxNesting)
+		r.complain(place(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
 		return nil
 	}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {

@@ -370,8 +370,11 @@ func inputRound(r *sdk.CallToolResult) (*round, error) {
 	if len(r.InputRequests) == 0 {
 		return nil, &tool.Error{Code: tool.Upstream, Reason: "SERVER_BUSY", Retryable: true, Message: "The server is busy; try again later"}
 	}
-	if len(r.InputRequests) > maxQuestions || len(r.RequestState) > maxStateBytes {
+	if len(r.InputRequests) > maxQuestions {
 		return nil, tool.Errorf(tool.ExecutionFailed, "The server asks more than %d questions at once", maxQuestions)
+	}
+	if len(r.RequestState) > maxStateBytes {
+		return nil, tool.Errorf(tool.ExecutionFailed, "The server's state has more than %d bytes", maxStateBytes)
 	}
 	out := &round{state: r.RequestState}
 	for _, id := range sortedKeys(r.InputRequests) {
