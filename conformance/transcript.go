@@ -170,7 +170,7 @@ func cutWord(text string) (word, rest string, ok bool) {
 	return strings.Cut(text, " ")
 }
 
-// head parses the part before the first step: sentences, an empty line, and settings.
+// head parses one line of the part before the first step: a part of the description, or a setting.
 func (p *parser) head(text string) error {
 	key, value, ok := strings.Cut(text, ": ")
 	if !ok || !slices.Contains([]string{"fresh", "needs", "hint", "end"}, key) {

@@ -24,7 +24,8 @@ var types = map[string]string{
 	".css":  "text/css; charset=utf-8",
 }
 
-// Console serves the files of the archive. Every path without a file is a page of the application and gets index.html.
+// Console serves the files of the archive. A path below assets/ without a file is refused as not found. Every other path without a file is
+// a page of the application and gets index.html.
 type Console struct {
 	files map[string]*zip.File
 }

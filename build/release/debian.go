@@ -281,7 +281,8 @@ func merged(name string) string {
 	return name
 }
 
-// finish does what the scripts of the packages would do: it creates the accounts, the bundle of certificates and the names of awk and sh.
+// finish does what the scripts of the packages would do: it creates the accounts, nsswitch.conf, the bundle of certificates, the names of
+// awk and sh, and /tmp.
 func finish(root map[string]entry) error {
 	var bundle bytes.Buffer
 	var certificates []string

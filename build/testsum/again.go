@@ -78,7 +78,7 @@ func (p *pkg) treeOutput(test string) string {
 }
 
 // runAgain runs each failed test alone, three times, with the arguments of the failed run. It removes the tests that pass from the
-// failures.
+// failures. It does not run a test that must not count as flaky, and runs none if there are more than mostAgain.
 func (s *summary) runAgain(ctx context.Context, args []string, errOut io.Writer) {
 	var candidates []failure
 	for _, f := range s.failures {
@@ -108,7 +108,7 @@ func (s *summary) runAgain(ctx context.Context, args []string, errOut io.Writer)
 
 func (f failure) sameTest(other failure) bool { return f.pkg == other.pkg && f.test == other.test }
 
-// passesAgain runs one test with the flags and seeds of the failed run.
+// passesAgain runs one test three times with the flags and seeds of the failed run. It reports whether all three passed.
 func (s *summary) passesAgain(ctx context.Context, f failure, args []string, errOut io.Writer) bool {
 	again := slices.Concat(withoutPackages(args), []string{
 		f.pkg.path, fmt.Sprintf("-count=%d", runsAgain), "-run=^" + f.test + "$", "-failfast",

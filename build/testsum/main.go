@@ -13,8 +13,8 @@
 // Some failures fail the run at once, without running the test again: a data race, a panic and a leak. The failures of some tests do so
 // too: tests of crashes, of the store, of a promise or of an attack, and tests that compare the code with a reference model.
 //
-// The exit code is 1 when a test failed, a package did not build, a package named by -must ran no test, or go test itself failed. With -ci
-// it is also 1 when a test was skipped, because the landing check must run everything.
+// The exit code is 1 when a test failed, a package did not build, no test passed in a directory named by -must, no test ran at all, or go
+// test itself failed. With -ci it is also 1 when a test was skipped, because the landing check must run everything.
 package main
 
 import (

@@ -270,7 +270,7 @@ func (s *summary) report(took time.Duration, flakyFile string) bool {
 	return ok
 }
 
-// missing returns the directories of -must in which no test passed.
+// missing returns what the run had to show and did not: the directories of -must in which no test passed, or that no test ran at all.
 func (s *summary) missing() []string {
 	var missing []string
 	for _, dir := range s.must {

@@ -99,7 +99,7 @@ func (d *daemon) running() error {
 	}
 }
 
-// A tail keeps the last lines that were written to it.
+// A tail keeps the last bytes that were written to it, up to tailSize.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -122,7 +122,8 @@ func run(ctx context.Context, bin string, tell *teller, shown *page) (err error)
 	return nil
 }
 
-// needs checks that the commands exist that the workspace's scripts use. Minimal machines may lack them.
+// needs checks that the commands exist that the workspace's scripts use. Minimal machines may lack them; scripts/need.sh then installs them
+// if it can.
 func needs(ctx context.Context) error {
 	wanted := map[string]string{"bash": "bash", "setsid": "util-linux", "tee": "coreutils"}
 	var missing []string

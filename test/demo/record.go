@@ -18,7 +18,7 @@ const (
 	cancelled = tooldv1.CallStatus_CALL_STATUS_CANCELLED
 )
 
-// waiting returns the only suspended call. It returns an error when there are others.
+// waiting returns the only suspended call, which must be a call of this tool. It returns an error when there is none or more than one.
 func (s *stage) waiting(ctx context.Context, tool string) (*tooldv1.Call, error) {
 	calls, err := s.api.inbox(ctx)
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/toold-dev/toold/test/model"
 )
 
-// recording contains the responses of the model. The model reads a file, and counts its rows with a command that needs an approval.
+// recording contains the responses of the model. The model searches the files, and counts the rows of one file with a command that needs an
+// approval.
 const recording = `
 {"text": "I look for it.", "calls": [{"name": "grep", "arguments": {"pattern": "replicas", "path": "config"}}]}
 {"results": ["replicas: 5"], "calls": [{"name": "bash", "arguments": {"command": "wc -l <config/app.yaml && echo counted >>agent-ran"}}]}

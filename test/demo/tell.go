@@ -46,7 +46,7 @@ func (t *teller) note(format string, args ...any) { t.line("  ", fmt.Sprintf(for
 // command prints a command as a user would type it.
 func (t *teller) command(words string) { t.line("  ", t.paint(cyan, "$ "+words)) }
 
-// output prints the output of a command, at most the given number of lines.
+// output prints the output of a command. After the given number of lines, it prints how many more there are.
 func (t *teller) output(text string, most int) {
 	text = strings.TrimRight(text, "\n")
 	if text == "" {
