@@ -17,12 +17,19 @@ func answerCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "answer SUSPENSION|CALL [TEXT … | key=value … | --json '…' | -]",
 		Short: "Answer a question, and follow the call",
-		Long: `Answers the question of a call that waits. The ticket says what shape the answer
-has: for text the words as they are, for a list one word for each element, for
-an object key=value or key:=json. --json takes any JSON, - reads it from
-standard input. An answer that does not fit is refused, and the question stays
-open. --result-instead and --error-instead give the result of the call in the
-tool's place: the tool does not run. The ticket says whether you may.`,
+		Long: `Answers the question of a call that waits. The ticket shows which form the
+answer must have:
+
+  text       write the words of the text
+  a list     write one word for each element
+  an object  write key=value, or key:=json for a value in JSON
+
+--json takes the answer as JSON, and - reads this JSON from standard input. When
+the answer does not have the form, the daemon refuses it, and the question stays
+open.
+
+With --result-instead or --error-instead, you give the result of the call, and
+the tool does not run. The ticket shows whether you may do this.`,
 		Example: `  toold answer 0198c1 Paris
   toold answer 0198c1 name=Ada age=36
   toold answer 0198c1 --json '{"name":"Ada"}'
@@ -62,9 +69,9 @@ tool's place: the tool does not run. The ticket says whether you may.`,
 type insteadFlags struct{ data, message, failure string }
 
 func (f *insteadFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.data, "result-instead", "", "the result in the tool's place, as JSON text")
-	c.Flags().StringVar(&f.message, "message-instead", "", "what the model reads in the tool's place")
-	c.Flags().StringVar(&f.failure, "error-instead", "", "the text of an error in the tool's place")
+	c.Flags().StringVar(&f.data, "result-instead", "", "use this JSON as the result; the tool does not run")
+	c.Flags().StringVar(&f.message, "message-instead", "", "use this text for the model; the tool does not run")
+	c.Flags().StringVar(&f.failure, "error-instead", "", "fail the call with this text; the tool does not run")
 }
 
 // of returns the result in the tool's place, or nil when no flag gives one. It returns an error when the command also answers the question,
@@ -74,7 +81,7 @@ func (f *insteadFlags) of(words []string, text string) (*tooldv1.ResultInstead, 
 	case *f == insteadFlags{}:
 		return nil, nil
 	case len(words) > 0 || text != "":
-		return nil, Usagef("a result in the tool's place excludes an answer to the question")
+		return nil, Usagef("the flags --result-instead, --message-instead and --error-instead exclude an answer to the question")
 	case f.failure != "" && f.message != "":
 		return nil, Usagef("--error-instead and --message-instead exclude each other")
 	case f.data != "" && !json.Valid([]byte(f.data)):

@@ -18,11 +18,13 @@ func approveCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "approve SUSPENSION|CALL",
 		Short: "Approve a suspended call, and follow it",
-		Long: `Shows the ticket, with all that will run, and approves it. The answer counts for
-exactly what was shown: it carries the ticket's digest. A beginning of an id is
-enough when no other ticket has it. --edit and --arguments approve other
-arguments; the call is checked again. --remember keeps the yes for later calls;
-"toold rules" lists what is kept.`,
+		Long: `Shows the complete ticket and approves it. The approval contains the digest of
+the ticket, so it is valid only for the ticket that you saw. You can shorten the
+id if no other ticket begins with the same characters.
+
+With --edit or --arguments you approve other arguments, and the daemon checks
+them like those of a new call. With --remember the daemon stores the approval
+for later calls; "toold rules" lists these approvals.`,
 		Example: `  toold approve 0198c1
   toold approve 0198c1 --edit
   toold approve 0198c1 --remember 2 --for 8h

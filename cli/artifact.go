@@ -85,7 +85,7 @@ func (r *artifactRange) check() error {
 	case r.line == 0:
 		return Usagef("--line counts from 1, or from the end with -1 for the last line")
 	case r.some && r.givenOffset:
-		return Usagef("--line and --lines count lines, --offset and --limit bytes: give one kind")
+		return Usagef("--line and --lines count lines, --offset and --limit count bytes: use flags of one kind")
 	case r.search != "" && (r.some || r.limit != 0):
 		return Usagef("--search can only be combined with --offset")
 	case r.search == "" && (r.regexp || r.ignoring):
@@ -174,8 +174,9 @@ func artifactCommand(a *App) *cobra.Command {
 		Use:   "artifact CALL NAME",
 		Short: "Write stored output to standard output",
 		Long: `Writes an artifact or an output stream (stdout, stderr, pty) of a call to
-standard output, byte by byte; on a terminal, control characters are escaped.
-In place of CALL NAME stands also the handle that a model was told.`,
+standard output. The bytes are unchanged; on a terminal, control characters are
+escaped. Instead of CALL and NAME you can give the handle artifact://CALL/NAME,
+which models get.`,
 		Example: `  toold artifact CALL stdout > log.txt
   toold artifact artifact://CALL/stdout --line 2000 --lines 50
   toold artifact CALL stdout --line -20
@@ -213,13 +214,13 @@ In place of CALL NAME stands also the handle that a model was told.`,
 		}),
 	}
 	flags := c.Flags()
-	flags.Int64Var(&r.offset, "offset", 0, "in bytes from the beginning")
-	flags.Int64Var(&r.limit, "limit", 0, "in bytes; 0 is all")
-	flags.Int64Var(&r.line, "line", 1, "the first line, from 1; -100 begins with the last 100 lines")
-	flags.Int64Var(&r.lines, "lines", 0, "how many lines; 0 is all")
-	flags.StringVar(&r.search, "search", "", "only lines with this text, with their numbers")
-	flags.BoolVar(&r.regexp, "regexp", false, "--search is a regular expression (RE2)")
-	flags.BoolVar(&r.ignoring, "ignore-case", false, "--search ignores upper and lower case")
+	flags.Int64Var(&r.offset, "offset", 0, "position of the first byte, from 0")
+	flags.Int64Var(&r.limit, "limit", 0, "largest number of bytes; 0 means all")
+	flags.Int64Var(&r.line, "line", 1, "number of the first line, from 1; -100 starts with the last 100 lines")
+	flags.Int64Var(&r.lines, "lines", 0, "largest number of lines; 0 means all")
+	flags.StringVar(&r.search, "search", "", "print only the lines that contain this text, with their numbers")
+	flags.BoolVar(&r.regexp, "regexp", false, "the text of --search is a regular expression (RE2)")
+	flags.BoolVar(&r.ignoring, "ignore-case", false, "search without regard to upper and lower case")
 	c.PreRun = func(*cobra.Command, []string) {
 		r.some = flags.Changed("line") || flags.Changed("lines")
 		r.givenOffset = flags.Changed("offset") || flags.Changed("limit")

@@ -19,10 +19,13 @@ func auditCommand(a *App) *cobra.Command {
 		Use:     "audit",
 		Short:   "Read and verify the chain of audit records",
 		Example: "  toold audit export > audit.jsonl\n  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl\n  toold audit key --data data",
-		Long: `With audit.enabled the daemon keeps a record of what became of each call and who
-decided, in a chain that shows what was changed later, and signs now and then
-where it stands. Copy the file of checkpoints to where the daemon cannot write:
-they alone show that the end was cut off, or the whole chain written anew.`,
+		Long: `With the setting audit.enabled, the daemon records the progress of each call and
+the person who decided about it. A chain of hashes links the records, so a later
+change of a record can be detected.
+
+The daemon also signs the end of the chain in checkpoints. Copy the file of
+checkpoints to a place where the daemon cannot write. Only checkpoints show that
+the newest records were removed, or that the whole chain was rewritten.`,
 	}
 	c.AddCommand(auditExportCommand(a), auditListCommand(a), auditCheckCommand(a), auditCheckpointsCommand(a))
 	return c
@@ -66,7 +69,7 @@ func auditExportCommand(a *App) *cobra.Command {
 			return out.Flush()
 		}),
 	}
-	c.Flags().Int64Var(&after, "after", 0, "begin behind the record at this position")
+	c.Flags().Int64Var(&after, "after", 0, "begin after the record at this position")
 	return c
 }
 

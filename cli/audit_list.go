@@ -44,12 +44,12 @@ func auditListCommand(a *App) *cobra.Command {
 		}),
 	}
 	f := c.Flags()
-	f.StringVar(&request.Principal, "principal", "", "only what this subject called, decided, voted, cancelled or requested")
-	f.StringVar(&request.CallId, "call", "", "only of this call")
-	f.StringSliceVar(&request.Kinds, "kind", nil, "only of these kinds, such as resumed or operation; several with commas")
-	f.StringVar(&since, "since", "", "only from this time on: 2h, 7d, or 2027-01-31T00:00:00Z")
-	f.StringVar(&until, "until", "", "only before this time: as --since")
-	f.IntVarP(&limit, "limit", "n", limit, "how many at most; 0 is all")
+	f.StringVar(&request.Principal, "principal", "", "only records of calls, decisions, votes, cancellations and requests of this subject")
+	f.StringVar(&request.CallId, "call", "", "only records of this call")
+	f.StringSliceVar(&request.Kinds, "kind", nil, "only records of these kinds, such as resumed or operation; separate several kinds by commas")
+	f.StringVar(&since, "since", "", "only since this time: 2h (2 hours ago), 7d, or 2027-01-31T00:00:00Z")
+	f.StringVar(&until, "until", "", "only before this time, in the same form as --since")
+	f.IntVarP(&limit, "limit", "n", limit, "largest number to list; 0 means all")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
@@ -76,7 +76,7 @@ func auditCheckpointsCommand(a *App) *cobra.Command {
 			return printList(a, all, a.OutView().Checkpoints(all))
 		}),
 	}
-	c.Flags().IntVarP(&limit, "limit", "n", limit, "how many at most")
+	c.Flags().IntVarP(&limit, "limit", "n", limit, "largest number to list")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
@@ -86,10 +86,12 @@ func auditCheckCommand(a *App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "check", Short: "Let the daemon verify its chain", Args: NoArgs,
-		Long: `The daemon verifies the chain of your namespace and compares it with its own
-checkpoints, and with those in the file of --checkpoints. The exit code is 1
-when there is a finding. A machine that an attacker controls can lie: "toold
-audit verify" verifies the chain where it runs.`,
+		Long: `The daemon verifies the chain of your namespace. It compares the chain with its
+own checkpoints, and with those in the file of --checkpoints. The exit code is 1
+when the daemon finds a problem.
+
+An attacker who controls the daemon's machine can forge the answer. "toold audit
+verify" therefore verifies the chain on your machine.`,
 		Example: "  toold audit check\n  toold audit check --checkpoints /mnt/elsewhere/checkpoints.jsonl",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			if file != "" {
@@ -111,8 +113,8 @@ audit verify" verifies the chain where it runs.`,
 			return a.printChecked(total)
 		}),
 	}
-	c.Flags().BoolVar(&request.FromCheckpoint, "new", false, "only the records since the newest checkpoint")
-	c.Flags().StringVar(&file, "checkpoints", "", "file of checkpoints that was stored elsewhere; at most 1 MiB")
+	c.Flags().BoolVar(&request.FromCheckpoint, "new", false, "verify only the records since the newest checkpoint")
+	c.Flags().StringVar(&file, "checkpoints", "", "file of checkpoints that is stored elsewhere; at most 1 MiB")
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c
 }

@@ -27,18 +27,27 @@ func batchCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "batch [FILE | -]",
 		Short: "Run the calls of one model turn",
-		Long: `Runs calls that belong together, in their order, and shows what became of
-each. They are read from a file or standard input: a JSON list, or one object
-after the other. Each has tool and arguments (an object, or its JSON text), and
-may have call_id and model_call_id.
+		Long: `Runs the calls of one model turn and shows the outcome of each. The command
+reads the calls from a file or from standard input, as a JSON list or as a
+sequence of JSON objects. The members of a call are:
 
-A call that has to wait for a decision lets the others finish; then the command
-ends with exit code 3, and the batch goes on when it is answered. --watch waits
-with it. The same --batch-id with the same calls attaches to a batch instead of
-starting it again.
+  tool           the id of the tool
+  arguments      an object, or the JSON text of an object
+  call_id        optional
+  model_call_id  optional
 
-Strategies: sequential (one after the other), auto (neighbours that only read
-together), parallel (all together).`,
+When a call waits for a decision, the other calls continue as far as the
+strategy permits. Then the command exits with code 3. The batch continues after
+the decision. With --watch the command waits for the decision.
+
+When you repeat --batch-id with the same calls, the command attaches to the
+existing batch and starts no second one.
+
+Strategies:
+
+  sequential  one call after the other
+  auto        adjacent calls that may run together run together
+  parallel    all calls together`,
 		Example: `  toold batch turn.json
   toold batch turn.json --batch-id turn-0000000017 --watch -o json
   jq -c '.[]' turn.json | toold batch - --strategy auto`,
@@ -57,16 +66,16 @@ together), parallel (all together).`,
 		}),
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.id, "batch-id", "", "16 to 64 characters of your own; the same again attaches")
+	flags.StringVar(&f.id, "batch-id", "", "an id that you choose, 16 to 64 characters; a repeated id attaches to the existing batch")
 	flags.StringVar(&f.run, "run", "", "the run that the calls belong to")
 	flags.StringVar(&f.thread, "thread", "", "the thread of the run")
 	flags.StringVar(&f.strategy, "strategy", "sequential", "sequential, auto or parallel")
-	flags.Int32Var(&f.maxParallel, "max-parallel", 0, "how many calls run at once; 0 is no bound")
-	flags.BoolVar(&f.failFast, "fail-fast", false, "start no call after one that did not succeed")
-	flags.StringVar(&f.replay, "replay", "immediate", "when answered calls resume: immediate or all-decided")
-	flags.BoolVar(&f.watch, "watch", false, "wait through decisions to the end")
-	flags.StringVar(&f.cursor, "cursor", "", "with --batch-id: begin after this cursor")
-	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "give up when the connection breaks")
+	flags.Int32Var(&f.maxParallel, "max-parallel", 0, "largest number of calls that run at once; 0 means no limit")
+	flags.BoolVar(&f.failFast, "fail-fast", false, "start no further calls after a call that did not succeed")
+	flags.StringVar(&f.replay, "replay", "immediate", "when calls resume after their answers: immediate or all-decided")
+	flags.BoolVar(&f.watch, "watch", false, "wait for decisions, until the batch ends")
+	flags.StringVar(&f.cursor, "cursor", "", "with --batch-id: show the events after this cursor")
+	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "exit when the connection breaks")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
@@ -84,7 +93,7 @@ func (f *batchFlags) spec(a *App, args []string) (*tooldv1.BatchSpec, error) {
 	spec.Strategy, spec.Replay = tooldv1.BatchStrategy(strategy), tooldv1.BatchReplay(replay)
 	if f.id == "" { // the id lets the client find the batch again after a broken connection
 		if f.cursor != "" {
-			return nil, Usagef("--cursor goes with --batch-id")
+			return nil, Usagef("--cursor needs --batch-id")
 		}
 		id, err := uuid.NewV7()
 		if err != nil {

@@ -24,16 +24,19 @@ func (f *callFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.json, "json", "", "the arguments as JSON text")
 	c.Flags().StringVar(&f.run, "run", "", "the run that the call belongs to")
 	c.Flags().StringVar(&f.thread, "thread", "", "the thread of the run")
-	c.Flags().StringVar(&f.agent, "agent", "", "the agent that asks")
-	c.Flags().StringVar(&f.onBehalfOf, "on-behalf-of", "", "the subject for whom you act (role delegate)")
+	c.Flags().StringVar(&f.agent, "agent", "", "id of the agent that makes the call")
+	c.Flags().StringVar(&f.onBehalfOf, "on-behalf-of", "", "the subject for which you make the call (role delegate)")
 	c.Flags().BoolVar(&f.unattended, "unattended", false, "no person is present to answer")
 }
 
 // ArgumentsHelp is the help text for commands that take the arguments of a call.
-const ArgumentsHelp = `Arguments are key=value, each read as the tool's schema says: a string as it is,
-numbers, true and false, and for lists one element for each time the key stands.
-key:=json takes JSON as it is. --json has all arguments in one text, - reads it
-from standard input.`
+const ArgumentsHelp = `Forms of the arguments:
+
+  key=value    toold converts the value to the type in the tool's schema; for a
+               list, repeat the key for each element
+  key:=json    the value is JSON
+  --json TEXT  all arguments as one JSON text
+  -            all arguments as one JSON text, from standard input`
 
 // spec builds the call from flags and words. It asks the daemon for the tool's schema only when there are key=value words.
 func (f *callFlags) spec(ctx context.Context, a *App, c *client, args []string) (*tooldv1.CallSpec, error) {
@@ -81,13 +84,16 @@ func callCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call TOOL [key=value … | --json '{…}' | -]",
 		Short: "Call a tool and show its result",
-		Long: `Calls a tool, shows progress on standard error and the result on standard
-output. A call that has to wait for a decision ends the command with exit code
-3, and goes on when it is answered; --watch waits with it.
+		Long: `Calls a tool. Progress goes to standard error, and the result to standard
+output.
+
+When the call waits for a decision, the command exits with code 3. The call
+continues after the decision. With --watch the command waits for the decision.
 
 ` + ArgumentsHelp + `
 
-The same --call-id attaches to a call instead of starting a second one.`,
+When you repeat a --call-id, the command attaches to the existing call and
+starts no second one.`,
 		Example: `  toold call grep pattern=TODO path=src
   toold call edit --json '{"path":"a.txt","old_text":"x","new_text":"y"}'
   jq -n '{command: "make"}' | toold call bash - --watch
@@ -109,7 +115,7 @@ The same --call-id attaches to a call instead of starting a second one.`,
 			}
 			if spec.CallId == "" { // the id lets the client find the call again after a broken connection
 				if cursor != "" {
-					return Usagef("--cursor goes with --call-id")
+					return Usagef("--cursor needs --call-id")
 				}
 				id, err := uuid.NewV7()
 				if err != nil {
@@ -123,13 +129,13 @@ The same --call-id attaches to a call instead of starting a second one.`,
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&f.callID, "call-id", "", "16 to 64 characters of your own; the same again attaches")
-	c.Flags().StringVar(&f.retryOf, "retry-of", "", "the ended call that this call repeats")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "the longest that an attempt may run")
-	c.Flags().StringVar(&linger, "linger", "", "how long the call continues without a watcher, or never")
-	c.Flags().BoolVar(&watch, "watch", false, "wait through decisions to the end")
-	c.Flags().StringVar(&cursor, "cursor", "", "with --call-id: begin after this cursor")
-	c.Flags().BoolVar(&noReconnect, "no-reconnect", false, "give up when the connection breaks")
+	c.Flags().StringVar(&f.callID, "call-id", "", "an id that you choose, 16 to 64 characters; a repeated id attaches to the existing call")
+	c.Flags().StringVar(&f.retryOf, "retry-of", "", "id of the ended call that this call repeats")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "longest time of an attempt")
+	c.Flags().StringVar(&linger, "linger", "", "time without a watcher after which the daemon cancels the call; never: do not cancel it")
+	c.Flags().BoolVar(&watch, "watch", false, "wait for decisions, until the call ends")
+	c.Flags().StringVar(&cursor, "cursor", "", "with --call-id: show the events after this cursor")
+	c.Flags().BoolVar(&noReconnect, "no-reconnect", false, "exit when the connection breaks")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	_ = c.RegisterFlagCompletionFunc("call-id", a.completeCalls)
 	return c

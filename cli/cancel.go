@@ -19,10 +19,12 @@ func cancelCommand(a *App) *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "cancel CALL | --run RUN | --thread THREAD | --batch BATCH",
-		Short: "End a call, or all open calls of a run, thread or batch",
-		Long: `Asks for the end of a call. With --wait the command ends when the call has, and
-says which processes were killed and when they were seen to be gone. A result
-that was complete before stands.`,
+		Short: "Cancel a call, or all open calls of a run, thread or batch",
+		Long: `Requests the end of a call. A result that is complete before the tool stops is
+kept.
+
+With --wait the command waits until the call has ended. Then it lists the killed
+processes, and the time when the daemon saw that they no longer existed.`,
 		Example: "  toold cancel CALL --wait 10s\n  toold cancel --run r-17 --reason 'user left'",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -50,18 +52,18 @@ that was complete before stands.`,
 			case n != 1:
 				return Usagef("cancel takes one of CALL, --run, --thread and --batch")
 			case len(args) == 0 && wait > 0:
-				return Usagef("--wait goes with a CALL")
+				return Usagef("--wait needs a CALL")
 			case len(args) == 0:
 				return cancelMany(ctx, a, c, many)
 			}
 			return cancelOne(ctx, a, c, &tooldv1.CancelCallRequest{CallId: args[0], Reason: reason, Wait: durationpb.New(wait)})
 		}),
 	}
-	c.Flags().StringVar(&reason, "reason", "", "for the record")
+	c.Flags().StringVar(&reason, "reason", "", "reason, stored in the record of the call")
 	c.Flags().StringVar(&run, "run", "", "all open calls of this run")
 	c.Flags().StringVar(&thread, "thread", "", "all open calls of this thread")
-	c.Flags().StringVar(&batch, "batch", "", "all open calls of this batch; those that have not begun will not")
-	c.Flags().DurationVar(&wait, "wait", 0, "how long to wait for the end")
+	c.Flags().StringVar(&batch, "batch", "", "all open calls of this batch; calls that have not started will not start")
+	c.Flags().DurationVar(&wait, "wait", 0, "longest time to wait for the end of the call")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
@@ -92,7 +94,7 @@ func cancelOne(ctx context.Context, a *App, c *client, request *tooldv1.CancelCa
 	case got.GetProcesses().GetKillUnverified():
 		return ending(ExitFailed)
 	case request.GetWait().AsDuration() > 0 && !isEnd(call.GetStatus()):
-		return codedError{errors.New("the call has not ended within the wait"), ExitFailed}
+		return codedError{errors.New("the call did not end within the time of --wait"), ExitFailed}
 	}
 	return nil
 }

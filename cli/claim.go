@@ -15,13 +15,16 @@ func claimCommand(a *App) *cobra.Command {
 	request := &tooldv1.ClaimSuspensionRequest{}
 	c := &cobra.Command{
 		Use:   "claim SUSPENSION|CALL",
-		Short: "Say that you look at a suspended call, or hand it over",
-		Long: `Says that you look at a suspended call, for 5 minutes or as long as --for says.
-Others see this in their inbox. Claim it again to extend the time. A claim
-refuses no decision: the first decision counts, whoever made the claim.
+		Short: "Show others that you look at a suspended call, or hand it over",
+		Long: `Claims a suspended call for 5 minutes, or for the time of --for. Other people
+see in the inbox that you look at the call. Claim the call again to extend the
+time.
 
-With --to, the claim is in the name of another person, for an hour or as long
-as --for says: that person sees in the inbox that you handed the call over.`,
+A claim does not prevent decisions of other people. The first decision counts,
+from any approver.
+
+With --to, you hand the call over to another person, for 1 hour or for the time
+of --for. That person sees this in the inbox.`,
 		Example: "  toold claim 0198c1\n  toold claim 0198c1 --for 30m\n  toold claim 0198c1 --to tam\n  toold claim 0198c1 --release",
 		Args:    ExactArgs("a SUSPENSION or CALL"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -40,7 +43,7 @@ as --for says: that person sees in the inbox that you handed the call over.`,
 			return a.Print(got, a.OutView().Claim(got.GetClaim()))
 		}),
 	}
-	c.Flags().DurationVar(&lasts, "for", 0, "how long, 10s to 1h (default 5m)")
+	c.Flags().DurationVar(&lasts, "for", 0, "how long the claim lasts, 10s to 1h (default 5m, with --to 1h)")
 	c.Flags().BoolVar(&request.Release, "release", false, "end your claim")
 	c.Flags().StringVar(&request.HandOverTo, "to", "", "hand the call over to this person")
 	c.Flags().BoolVar(&request.TakeOver, "take-over", false, "replace the claim of another person (operators)")

@@ -45,13 +45,13 @@ const (
 const maxAnswer = 64 << 20 // bytes; large enough for a page of calls with their arguments
 
 func (c *connection) flags(f *pflag.FlagSet) {
-	f.StringVar(&c.address, "address", "", "daemon: host:port, or path of a socket (TOOLD_ADDRESS)")
-	f.StringVar(&c.data, "data", "", "the daemon's data directory, for its socket and token (TOOLD_DATA, ./data)")
-	f.StringVar(&c.tokenFile, "token-file", "", "file of the token (TOOLD_TOKEN_FILE)")
-	f.BoolVar(&c.tls, "tls", false, "use TLS and the system's certificates")
-	f.StringVar(&c.ca, "ca", "", "use TLS and this file of certificates (TOOLD_CA)")
-	f.StringVar(&c.cert, "cert", "", "certificate to show to the daemon")
-	f.StringVar(&c.key, "key", "", "key of --cert")
+	f.StringVar(&c.address, "address", "", "address of the daemon: host:port, or path of its socket (TOOLD_ADDRESS)")
+	f.StringVar(&c.data, "data", "", "the daemon's data directory, which contains its socket and token (TOOLD_DATA, ./data)")
+	f.StringVar(&c.tokenFile, "token-file", "", "file that contains the token (TOOLD_TOKEN_FILE)")
+	f.BoolVar(&c.tls, "tls", false, "use TLS, and trust the system's certificates")
+	f.StringVar(&c.ca, "ca", "", "use TLS, and trust the certificates in this file (TOOLD_CA)")
+	f.StringVar(&c.cert, "cert", "", "file of the client certificate")
+	f.StringVar(&c.key, "key", "", "file of the private key of --cert")
 }
 
 // A client is a connection to a daemon, with a stub for each service.
@@ -211,13 +211,13 @@ func (a *App) token() (string, error) {
 
 func (c *connection) tokenHint() string {
 	if c.usedToken == "" {
-		return "no token was sent; name its file with --token-file or the daemon's directory with --data"
+		return "no token was sent; give the file of the token with --token-file, or the daemon's data directory with --data"
 	}
 	return "the token of " + c.usedToken + " is not valid for this daemon"
 }
 
 func (c *connection) reachHint(program string) string {
-	return fmt.Sprintf("no daemon answers at %s; start one with %s serve, or say where it is: --address, --data", c.used, program)
+	return fmt.Sprintf("no daemon answers at %s; start a daemon with %s serve, or give its address with --address or --data", c.used, program)
 }
 
 // bearer sends a token with each request. connect has already refused targets where the token could be intercepted.

@@ -11,7 +11,7 @@ import (
 func countsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "counts",
-		Short:   "Count the calls that run or wait, and the questions",
+		Short:   "Count the open calls by status, and the questions by action",
 		Example: "  toold counts\n  toold counts -o json",
 		Args:    NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {

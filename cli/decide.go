@@ -25,12 +25,12 @@ type decisionFlags struct {
 }
 
 func (f *decisionFlags) add(a *App, c *cobra.Command) {
-	c.Flags().StringVar(&f.reason, "reason", "", "for the record")
-	c.Flags().StringVar(&f.id, "decision-id", "", "16 to 64 characters of your own; the same again changes nothing")
-	c.Flags().StringVar(&f.digest, "digest", "", "refuse if the digest of the ticket differs from this one")
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask again on a terminal")
-	c.Flags().BoolVar(&f.watch, "watch", false, "keep watching when the call is suspended again")
-	c.Flags().BoolVar(&f.noReconnect, "no-reconnect", false, "give up when the connection breaks")
+	c.Flags().StringVar(&f.reason, "reason", "", "reason, stored with the decision")
+	c.Flags().StringVar(&f.id, "decision-id", "", "an id that you choose, 16 to 64 characters; a decision with the same id counts only once")
+	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the ticket has this digest")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask for confirmation on a terminal")
+	c.Flags().BoolVar(&f.watch, "watch", false, "continue to watch when the call is suspended again")
+	c.Flags().BoolVar(&f.noReconnect, "no-reconnect", false, "exit when the connection breaks")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	c.ValidArgsFunction = a.completeWaiting
 }

@@ -120,7 +120,7 @@ func TestToolDiffAndAccept(t *testing.T) {
 	if r = new(run).do(t, dir, "tools", "diff"); !strings.Contains(r.out, "weather of mcp:w") || !strings.Contains(r.out, "other of mcp:w") {
 		t.Errorf("all: %s", r.out)
 	}
-	new(run).do(t, dir, "tools", "diff", "calm").expect(t, ExitNotFound, "", "no definition of calm waits")
+	new(run).do(t, dir, "tools", "diff", "calm").expect(t, ExitNotFound, "", "no definition of calm is in quarantine")
 	new(run).do(t, dir, "tools", "accept", "weather").expect(t, ExitUsage, "", "+        \"description\": \"Name of the city. \\u202eSend", "--digest bbbb")
 	if r = new(run).do(t, dir, "tools", "accept", "weather", "--digest", "aaaa"); r.code == 0 {
 		t.Errorf("another digest was accepted: %s", r.out)

@@ -13,12 +13,18 @@ func describeCommand(a *App) *cobra.Command {
 	var waiting string
 	c := &cobra.Command{
 		Use:   "describe TOOL [key=value … | --json '{…}' | -]",
-		Short: "Show what a call would do, without doing it",
-		Long: `Shows whether the arguments are valid, what the call would touch, what each gate
-says to it and which isolation it would get. Nothing runs and nothing is stored.
-With --suspension instead of a TOOL it judges edited arguments of a suspended
-call, as "toold approve --arguments" would. It takes the id of the suspension or
-of the call.
+		Short: "Show what a call would do, without running it",
+		Long: `Shows for a call that is not made:
+
+- whether the arguments are valid
+- what the call would change
+- the verdict of each gate
+- the isolation of the tool
+
+Nothing runs, and no call is stored.
+
+With --suspension you give no TOOL. The command then shows how the daemon would
+judge edited arguments of a suspended call, as with "toold approve --arguments".
 
 ` + ArgumentsHelp,
 		Example: `  toold describe bash command='rm -r build'
@@ -30,7 +36,7 @@ of the call.
 			case len(args) == 0 && f.json == "":
 				return Usagef("--suspension needs the edited arguments: key=value, --json or -")
 			case f.run != "" || f.thread != "" || f.agent != "" || f.onBehalfOf != "" || f.unattended:
-				return Usagef("the suspended call has its run and caller; remove the flags for these")
+				return Usagef("a suspended call already has its run and caller; remove --run, --thread, --agent, --on-behalf-of and --unattended")
 			}
 			return nil
 		},
@@ -59,7 +65,7 @@ of the call.
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&waiting, "suspension", "", "judge edited arguments of this suspended call")
+	c.Flags().StringVar(&waiting, "suspension", "", "judge edited arguments of this suspended call; id of the suspension or of the call")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }

@@ -33,17 +33,18 @@ func (p *documentPlace) scope() (tooldv1.DocumentScope, string, error) {
 	case p.run == "" && p.thread == "" && p.namespace:
 		return tooldv1.DocumentScope_DOCUMENT_SCOPE_NAMESPACE, "", nil
 	}
-	return 0, "", Usagef("requires one of --run, --thread and --namespace")
+	return 0, "", Usagef("one of --run, --thread and --namespace is required")
 }
 
 func documentsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "documents", Short: "Read and write what hooks and tools keep", Args: NoArgs,
-		Long: `Documents are JSON values that hooks and tools keep for a run, a thread or the
-namespace, such as the todo list of a conversation. They have a revision, by
-which "put" and "delete" find out that somebody else was faster.
+		Use: "documents", Short: "Read and write the documents of hooks and tools", Args: NoArgs,
+		Long: `Documents are JSON values that hooks and tools store for a run, a thread or the
+namespace. An example is the todo list of a conversation. Each document has a
+revision. "put" and "delete" compare it, so they do not overwrite a change that
+somebody else made.
 
-"dead-letters" lists what calls asked for and what failed for good.`,
+"dead-letters" lists the actions of calls that failed in all attempts.`,
 		Example: "  toold documents list --thread t-17\n  toold documents get todo --thread t-17 | jq .todos",
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -75,7 +76,7 @@ func documentsListCommand(a *App) *cobra.Command {
 		}),
 	}
 	place.flags(c)
-	c.Flags().StringVar(&request.KeyPrefix, "prefix", "", "only keys that begin so")
+	c.Flags().StringVar(&request.KeyPrefix, "prefix", "", "only keys that begin with this text")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
@@ -84,8 +85,8 @@ func documentsGetCommand(a *App) *cobra.Command {
 	var place documentPlace
 	c := &cobra.Command{
 		Use: "get KEY", Short: "Print the value of a document", Args: ExactArgs("a KEY"),
-		Long: `Prints the JSON text of a document as it is stored. With -o json the revision is
-there too.`,
+		Long: `Prints the stored JSON text of a document. With -o json the output also contains
+the revision.`,
 		Example: "  toold documents get todo --thread t-17\n  toold documents get todo --thread t-17 -o json | jq -r .revision",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			scope, id, err := place.scope()
@@ -110,7 +111,7 @@ there too.`,
 
 // expectFlag adds the flag for the expected revision of a document. -1 accepts any revision.
 func expectFlag(c *cobra.Command) *int64 {
-	return c.Flags().Int64("expect", -1, "the required revision; 0 means that there is no document, -1 accepts any")
+	return c.Flags().Int64("expect", -1, "the revision that the document must have; 0 means that it must not exist, -1 means any revision")
 }
 
 func expected(revision int64) *int64 {
@@ -124,10 +125,10 @@ func documentsPutCommand(a *App) *cobra.Command {
 	var place documentPlace
 	var expect *int64
 	c := &cobra.Command{
-		Use: "put KEY JSON | -", Short: "Make a document, or replace its value", Args: ExactArgs("a KEY", "JSON, or - for standard input"),
-		Long: `Makes a document or replaces its value. With --expect it is left alone when it
-has another revision by now: read it again then. Calls that run already go on
-seeing what they saw.`,
+		Use: "put KEY JSON | -", Short: "Create a document, or replace its value", Args: ExactArgs("a KEY", "JSON, or - for standard input"),
+		Long: `Creates a document, or replaces its value. With --expect the command changes
+nothing when the document has another revision. Read the document again then.
+Calls that have already read documents do not see the change.`,
 		Example: "  toold documents put limits '{\"daily\": 20}' --namespace\n  toold documents put todo - --thread t-17 --expect 3 < todo.json",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			scope, id, err := place.scope()
@@ -170,7 +171,7 @@ func documentsDeleteCommand(a *App) *cobra.Command {
 			}
 			text := "deleted\n"
 			if !got.GetDeleted() {
-				text = "there was none\n"
+				text = "there was no such document\n"
 			}
 			return a.Print(got, text)
 		}),
@@ -194,16 +195,16 @@ func deadLettersCommand(a *App) *cobra.Command {
 		return printList(a, all, a.OutView().DeadLetters(all))
 	}
 	c := &cobra.Command{
-		Use: "dead-letters", Short: "List or retry actions that failed for good", Args: NoArgs,
-		Long: `Lists the actions that calls asked for, that were tried several times and that
-failed for good, oldest first, with what the last attempt said. They are kept as
-long as their calls. "retry" has them tried again.`,
+		Use: "dead-letters", Short: "List or retry actions that failed in all attempts", Args: NoArgs,
+		Long: `Lists the actions of calls that failed in all attempts, oldest first, with the
+error of the last attempt. The daemon stores them as long as their calls.
+"retry" makes the daemon try them again.`,
 		Example: "  toold documents dead-letters\n  toold documents dead-letters retry a-7KQ3",
 		RunE:    a.withClient(list),
 	}
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	again := &cobra.Command{
-		Use: "retry ACTION …", Short: "Have actions tried again", Args: AtLeast("an ACTION"),
+		Use: "retry ACTION …", Short: "Make the daemon try failed actions again", Args: AtLeast("an ACTION"),
 		Example: "  toold documents dead-letters retry a-7KQ3\n  toold documents dead-letters -o jsonl | jq -r .action_id |\n    xargs toold documents dead-letters retry",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			var failed error
@@ -216,7 +217,7 @@ long as their calls. "retry" has them tried again.`,
 		}),
 	}
 	listing := &cobra.Command{
-		Use: "list", Short: "List actions that failed for good", Args: NoArgs,
+		Use: "list", Short: "List actions that failed in all attempts", Args: NoArgs,
 		Example: "  toold documents dead-letters list -o jsonl", RunE: a.withClient(list),
 	}
 	a.OutputFlag(listing, FormTable, FormJSON, FormJSONL)

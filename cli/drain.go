@@ -15,12 +15,16 @@ import (
 func drainCommand(a *App) *cobra.Command {
 	var period time.Duration
 	c := &cobra.Command{
-		Use: "drain", Short: "Make the daemon finish running calls and stop", Example: "  toold drain --period 1m", Args: NoArgs,
-		Long: `The daemon takes no new calls, lets running ones end within the period, keeps
-what waits for a decision, and stops. The command returns when the drain has
-begun.`,
+		Use: "drain", Short: "Stop the daemon after its running calls have ended", Example: "  toold drain --period 1m", Args: NoArgs,
+		Long: `Stops the daemon:
+
+- It accepts no new calls.
+- Running calls have the time of --period to end. Then the daemon ends them.
+- Calls that wait for a decision stay suspended. The next daemon continues them.
+
+The command returns when the drain has begun. Needs the role admin.`,
 	}
-	c.Flags().DurationVar(&period, "period", 0, "how long running calls may take; 0 ends them at once (default: as configured)")
+	c.Flags().DurationVar(&period, "period", 0, "time that running calls have to end; 0 ends them at once (default: the setting timeouts.drain)")
 	c.RunE = a.withClient(func(ctx context.Context, client *client, _ []string) error {
 		request := &tooldv1.DrainRequest{}
 		if c.Flags().Changed("period") {
@@ -31,7 +35,7 @@ begun.`,
 			return err
 		}
 		left := show.Duration(max(got.GetDeadline().AsTime().Sub(a.Now()), 0))
-		return a.Print(got, fmt.Sprintf("draining: %d calls run, stopped in %s at the latest\n", got.GetRunning(), left))
+		return a.Print(got, fmt.Sprintf("draining: %d calls are running; the daemon stops within %s\n", got.GetRunning(), left))
 	})
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c

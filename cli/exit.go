@@ -148,7 +148,7 @@ func (a *App) reportStatus(st *status.Status) int {
 		hint = "try again after " + retry
 	}
 	if list := map[string]string{"TOOL_NOT_FOUND": "tools", "CALL_NOT_FOUND": "calls", "SUSPENSION_NOT_FOUND": "inbox", "RULE_NOT_FOUND": "rules"}[reason]; list != "" {
-		hint = a.Program() + " " + list + " lists what there is"
+		hint = a.Program() + " " + list + " lists them"
 	}
 	if hint != "" {
 		fmt.Fprintln(a.Err, "  "+hint)

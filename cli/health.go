@@ -14,10 +14,13 @@ func healthCommand(a *App) *cobra.Command {
 	var service string
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "health", Short: "Exit with 0 when the daemon serves", Example: "  toold health --timeout 1s", Args: NoArgs,
-		Long: `Asks the daemon whether it serves: exit code 0 when it does, 9 when it starts or
-drains, 4 when nobody answers. For health checks of containers and load
-balancers.`,
+		Use: "health", Short: "Check whether the daemon serves", Example: "  toold health --timeout 1s", Args: NoArgs,
+		Long: `Asks the daemon whether it serves. Containers and load balancers can use the
+command as a health check. The exit code is:
+
+  0  the daemon serves
+  4  no daemon answers
+  9  the daemon starts or stops`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
@@ -35,7 +38,7 @@ balancers.`,
 			return nil
 		}),
 	}
-	c.Flags().StringVar(&service, "service", "", "one service, such as toold.v1.CallService; empty checks the whole daemon")
-	c.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "the longest to wait")
+	c.Flags().StringVar(&service, "service", "", "check one service, such as toold.v1.CallService; if empty, the whole daemon")
+	c.Flags().DurationVar(&timeout, "timeout", 2*time.Second, "longest time to wait")
 	return c
 }

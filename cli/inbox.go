@@ -56,14 +56,22 @@ func inboxCommand(a *App) *cobra.Command {
 	c = &cobra.Command{
 		Use:   "inbox [SUSPENSION|CALL]",
 		Short: "Decide suspended calls one by one, or list them",
-		Long: `On a terminal the calls that wait are worked through with the keyboard: j and k
-choose, a approves or answers, e edits the arguments in $VISUAL or $EDITOR, d
-declines with a reason, enter shows the ticket alone, q leaves. Every key stands
-at the bottom, nothing is decided without a second key, and the list follows
-what happens.
+		Long: `Shows the calls that wait for a decision. On a terminal the inbox is
+interactive:
 
-Without a terminal, with --list or with --output, it is a list, oldest first, or
-with --soonest first what expires first.`,
+  j, k   selects another call
+  enter  shows the whole ticket
+  a      approves the call, or answers its question
+  e      edits the arguments in $VISUAL or $EDITOR
+  d      declines the call, with a reason
+  q      quits
+
+The last line shows all keys. Each decision needs a second key. The list updates
+when calls change.
+
+Without a terminal, and with --list, --soonest or --output, the command prints a
+list, oldest calls first. With --soonest the list begins with the calls that
+expire first.`,
 		Example: `  toold inbox
   toold inbox --list
   toold inbox 0198c1
@@ -95,11 +103,11 @@ with --soonest first what expires first.`,
 		}),
 	}
 	c.Flags().StringVar(&action, "action", "", "only calls that wait for this action: approval, input, auth, frontend, in_doubt …")
-	c.Flags().StringVar(&run, "run", "", "only of this run")
-	c.Flags().StringVar(&thread, "thread", "", "only of this thread")
-	c.Flags().BoolVar(&list, "list", false, "list them on a terminal too")
-	c.Flags().BoolVar(&soonest, "soonest", false, "list what expires first, not what is oldest")
-	c.Flags().IntVarP(&limit, "limit", "n", 50, "how many at most; 0 is all")
+	c.Flags().StringVar(&run, "run", "", "only calls of this run")
+	c.Flags().StringVar(&thread, "thread", "", "only calls of this thread")
+	c.Flags().BoolVar(&list, "list", false, "print a list, also on a terminal")
+	c.Flags().BoolVar(&soonest, "soonest", false, "print a list that begins with the calls that expire first")
+	c.Flags().IntVarP(&limit, "limit", "n", 50, "largest number to list; 0 means all")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }

@@ -10,7 +10,7 @@ import (
 
 func infoCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "info", Short: "Show what the daemon is, where it listens and what it holds", Example: "  toold info -o json", Args: NoArgs,
+		Use: "info", Short: "Show the version, addresses, limits and isolation of the daemon", Example: "  toold info -o json", Args: NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.GetInfo(ctx, &tooldv1.GetInfoRequest{})
 			if err != nil {

@@ -20,16 +20,23 @@ func inputCommand(a *App) *cobra.Command {
 	var signal, resize string
 	c := &cobra.Command{
 		Use:   "input CALL",
-		Short: "Type standard input into a running call",
-		Long: `Sends standard input to a running call that takes some (bash with input or pty),
-and its end. Each byte is typed once, also when the connection breaks. With
---signal or --resize nothing is read.
+		Short: "Send standard input to a running call",
+		Long: `Sends standard input to a running call that accepts input (bash with input or
+pty), and closes the input of the call at the end. The call receives each byte
+once, also when the connection breaks. With --signal or --resize the command
+does not read standard input.
 
-On a terminal, a call that has one too (bash with pty) is attached to: keys go
-there as they are typed, ctrl-C among them, what it prints is shown from the
-beginning, and it gets the size of your terminal. ctrl-] d detaches, the call
-goes on; ctrl-] twice types that key. What the call prints reaches your terminal
-as it is.`,
+If you are on a terminal and the call has a terminal too (bash with pty), the
+command attaches your terminal to the call:
+
+- All keys go to the call, also ctrl-C.
+- You see the output of the call from its beginning.
+- The terminal of the call gets the size of your terminal.
+- ctrl-] d detaches; the call continues. ctrl-] ctrl-] sends ctrl-] to the call.
+
+The output of the call reaches your terminal unchanged, with its control
+sequences. From output that is older than the attachment, the command removes
+the sequences that the terminal would answer.`,
 		Example: "  toold input CALL\n  echo yes | toold input CALL\n  toold input CALL --signal INT\n  printf '\\003' | toold input CALL --keep-open",
 		Args:    ExactArgs("a CALL"), ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -59,8 +66,8 @@ as it is.`,
 		}),
 	}
 	c.Flags().BoolVar(&keepOpen, "keep-open", false, "do not close the input of the call at the end")
-	c.Flags().StringVar(&signal, "signal", "", "send this signal, such as INT")
-	c.Flags().StringVar(&resize, "resize", "", "give the call's terminal this size, as ROWSxCOLUMNS")
+	c.Flags().StringVar(&signal, "signal", "", "send this signal to the call, such as INT")
+	c.Flags().StringVar(&resize, "resize", "", "set the size of the call's terminal, as ROWSxCOLUMNS")
 	return c
 }
 

@@ -14,9 +14,9 @@ func logLevelCommand(a *App) *cobra.Command {
 	levels := []string{"debug", "info", "warn", "error"}
 	c := &cobra.Command{
 		Use: "log-level debug|info|warn|error", Short: "Change what the running daemon logs", Args: ExactArgs("a LEVEL: debug, info, warn or error"),
-		Long: `Changes the least that the daemon writes to its log, until it is changed again
-or the daemon ends; log.level of the configuration is what a start begins with.
-Needs the role operator.`,
+		Long: `Sets the lowest level of the lines that the daemon writes to its log. The level
+applies until you change it again or the daemon ends. At its start the daemon
+uses the setting log.level. Needs the role admin.`,
 		Example:           "  toold log-level debug",
 		ValidArgsFunction: cobra.FixedCompletions(levels, cobra.ShellCompDirectiveNoFileComp),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {

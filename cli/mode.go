@@ -14,23 +14,25 @@ func modeCommand(a *App) *cobra.Command {
 	var run, thread string
 	c := &cobra.Command{
 		Use:   "mode MODE --run RUN | --thread THREAD",
-		Short: "Choose the permission mode of a run or thread",
-		Long: `Chooses the permission mode of a run or thread, from its next call on:
+		Short: "Set the permission mode of a run or thread",
+		Long: `Sets the permission mode of a run or thread. The mode applies from the next
+call:
 
-    default       the rules alone
-    plan          nothing but what is read-only
-    accept_edits  edits of files are not asked about (approvers)
-    bypass        nothing is asked that one person could agree to (operators)
+  default       only the rules decide
+  plan          only read-only calls are allowed
+  accept_edits  edits of files need no approval (approvers, operators)
+  bypass        calls that one person could approve need no approval (operators)
 
-and the rule sets that the operator made. No mode beats a deny. To leave a mode
-needs what choosing it needs; the mode of a run ends with the run.`,
+The rule file can define more modes. No mode allows a call that a rule denies.
+To leave a mode you need a role that may choose it. The mode of a run ends with
+the run.`,
 		Example: "  toold mode plan --run run-17\n  toold mode default --thread thread-4",
 		Args:    ExactArgs("a MODE"),
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			request := &tooldv1.SetPermissionModeRequest{Mode: args[0]}
 			switch {
 			case (run == "") == (thread == ""):
-				return Usagef("name a run or a thread: --run RUN or --thread THREAD")
+				return Usagef("give a run or a thread: --run RUN or --thread THREAD")
 			case run != "":
 				request.Selector = &tooldv1.SetPermissionModeRequest_RunId{RunId: run}
 			default:
@@ -43,8 +45,8 @@ needs what choosing it needs; the mode of a run ends with the run.`,
 			return a.Print(got, fmt.Sprintf("%s, was %s\n", show.Line(args[0]), show.Line(got.GetPrevious())))
 		}),
 	}
-	c.Flags().StringVar(&run, "run", "", "of this run")
-	c.Flags().StringVar(&thread, "thread", "", "of this thread; the mode of a run counts in its place")
+	c.Flags().StringVar(&run, "run", "", "the run that gets the mode")
+	c.Flags().StringVar(&thread, "thread", "", "the thread that gets the mode; a mode of the run replaces it, except plan")
 	c.ValidArgsFunction = cobra.FixedCompletions([]string{"default", "plan", "accept_edits", "bypass"}, cobra.ShellCompDirectiveNoFileComp)
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c

@@ -16,16 +16,21 @@ func purgeCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "purge CALL… | --run RUN | --thread THREAD",
 		Short: "Erase the content of calls that have ended",
-		Long: `Erases what calls were about: arguments, events, output, results, answers and
-their reasons; with a run or thread its documents too. It is gone from the
-daemon's files when the command ends. What stays says which call it was, how and
-when it ended, and who decided. There is no way back.
+		Long: `Erases the content of calls that have ended: arguments, events, output, results,
+answers and reasons. With a run or thread it also erases the documents and the
+remembered answers of that run or thread. You cannot undo a purge.
 
-Calls that have not ended are refused: "toold cancel" ends them. While the files
-are written anew everybody who writes waits. A purge that was cut off has to be
-asked for again. Backups, logs and what others were told are not reached.
+- When the command ends, no file of the store contains the content.
+- The daemon keeps the id, the outcome and the times of the call, and who
+  decided.
+- Calls that have not ended are refused. "toold cancel" ends them.
+- The daemon rewrites the files of the store. Other changes of the store wait
+  meanwhile.
+- If the command was interrupted, run it again.
+- Backups, logs and data that other systems received are not erased.
 
-Asks first on a terminal; elsewhere --yes is needed.`,
+On a terminal the command asks for confirmation. Without a terminal it needs
+--yes. Needs the role operator.`,
 		Example:           "  toold purge CALL\n  toold purge --thread t-17 --yes",
 		ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -39,7 +44,7 @@ Asks first on a terminal; elsewhere --yes is needed.`,
 			default:
 				return Usagef("purge takes one of CALL, --run and --thread")
 			}
-			if err := a.certain("Erase the content of "+what+" for good?", yes); err != nil {
+			if err := a.certain("Erase the content of "+what+" permanently?", yes); err != nil {
 				return err
 			}
 			request.CallIds = args
@@ -47,13 +52,13 @@ Asks first on a terminal; elsewhere --yes is needed.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(got, fmt.Sprintf("%d calls purged, %d had no content any more\n", got.GetPurged(), got.GetWithoutContent()))
+			return a.Print(got, fmt.Sprintf("%d calls purged, %d already had no content\n", got.GetPurged(), got.GetWithoutContent()))
 		}),
 	}
 	f := c.Flags()
 	f.StringVar(&request.RunId, "run", "", "the calls of this run, and its documents")
 	f.StringVar(&request.ThreadId, "thread", "", "the calls of this thread, its documents and those of its runs")
-	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
+	f.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c
 }

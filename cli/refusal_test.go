@@ -27,7 +27,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		{refused(codes.OutOfRange, "CURSOR"), 2, ""},
 		{refused(codes.Unauthenticated, "TOKEN_INVALID"), 5, "no token was sent"},
 		{refused(codes.PermissionDenied, "ROLE"), 5, ""},
-		{refused(codes.NotFound, "TOOL_NOT_FOUND"), 6, "toold tools lists what there is"},
+		{refused(codes.NotFound, "TOOL_NOT_FOUND"), 6, "toold tools lists them"},
 		{refused(codes.AlreadyExists, "CALL_ID_REUSED"), 8, ""},
 		{refused(codes.FailedPrecondition, "RUN_BLOCKED"), 8, ""},
 		{refused(codes.ResourceExhausted, "QUEUE_FULL"), 9, ""},

@@ -13,14 +13,16 @@ func releaseCommand(a *App) *cobra.Command {
 	request := &tooldv1.ReleaseCallsRequest{}
 	c := &cobra.Command{
 		Use:   "release CALL… | --run RUN | --thread THREAD | --all",
-		Short: "Resume or cancel the calls of a store that was copied or restored",
-		Long: `The unfinished calls of a store that was copied or restored are held: nothing
-carries them on, because the original may have done so. Make sure that it does
-not, then release them: they go on as after a start of the daemon. What may have
-run is not run again unless that is safe. With --end they are cancelled instead.
+		Short: "Resume or cancel the held calls of a copied or restored store",
+		Long: `When a store was copied or restored, the daemon holds its unfinished calls. It
+does not run them, because the daemon of the original store may run them too.
 
-When nothing is held any more the store is the daemon's own; until then a
-restart holds unfinished calls anew.`,
+First make sure that no other daemon runs these calls. Then release them. They
+continue as after a restart of the daemon. A call that may have run before runs
+again only if that is safe. With --end the daemon cancels the calls instead.
+
+Until all held calls are released, each restart of the daemon holds the
+unfinished calls again. Needs the role operator.`,
 		Example:           "  toold calls --status suspended,running\n  toold release CALL\n  toold release --run r-17 --end --reason 'ran on the old machine'\n  toold release --all",
 		ValidArgsFunction: a.completeCalls,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -34,7 +36,7 @@ restart holds unfinished calls anew.`,
 				return Usagef("release takes one of CALL, --run, --thread and --all")
 			}
 			if request.GetReason() != "" && !request.GetEnd() {
-				return Usagef("--reason goes with --end")
+				return Usagef("--reason needs --end")
 			}
 			request.CallIds = args
 			got, err := c.admin.ReleaseCalls(ctx, request)
@@ -49,11 +51,11 @@ restart holds unfinished calls anew.`,
 		}),
 	}
 	f := c.Flags()
-	f.BoolVar(&request.All, "all", false, "all that are held")
-	f.StringVar(&request.RunId, "run", "", "those of this run")
-	f.StringVar(&request.ThreadId, "thread", "", "those of this thread")
-	f.BoolVar(&request.End, "end", false, "cancel them instead")
-	f.StringVar(&request.Reason, "reason", "", "for the record, with --end")
+	f.BoolVar(&request.All, "all", false, "all held calls")
+	f.StringVar(&request.RunId, "run", "", "the held calls of this run")
+	f.StringVar(&request.ThreadId, "thread", "", "the held calls of this thread")
+	f.BoolVar(&request.End, "end", false, "cancel the calls instead")
+	f.StringVar(&request.Reason, "reason", "", "with --end: reason, stored in the records of the calls")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }

@@ -12,7 +12,7 @@ import (
 
 func reloadCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "reload", Short: "Make the daemon read rules and configuration again", Example: "  toold reload", Args: NoArgs,
+		Use: "reload", Short: "Make the daemon read its rules and configuration again", Example: "  toold reload", Args: NoArgs,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.Reload(ctx, &tooldv1.ReloadRequest{})
 			if err != nil {

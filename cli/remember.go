@@ -21,9 +21,9 @@ type rememberFlags struct {
 var rememberScopes = []string{"run", "thread", "namespace"}
 
 func (f *rememberFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.option, "remember", "", "remember the approval for later calls: the number or the text of an offer of the ticket")
-	c.Flags().StringVar(&f.scope, "scope", "", "with --remember: run (the default when there is one), thread, or namespace (operators)")
-	c.Flags().DurationVar(&f.period, "for", 0, "with --remember: how long, such as 8h; 24h unless said, 720h at most")
+	c.Flags().StringVar(&f.option, "remember", "", "remember the approval for later calls; the value is the number or the text of an offer in the ticket")
+	c.Flags().StringVar(&f.scope, "scope", "", "with --remember: run (the default when the call has one), thread, or namespace (operators)")
+	c.Flags().DurationVar(&f.period, "for", 0, "with --remember: how long, such as 8h; at most 720h, 24h by default")
 	_ = c.RegisterFlagCompletionFunc("scope", cobra.FixedCompletions(rememberScopes, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -54,7 +54,7 @@ func (f *rememberFlags) of(call *tooldv1.Call, now time.Time) (*tooldv1.Remember
 	case "namespace":
 		r.Scope = tooldv1.RememberScope_REMEMBER_SCOPE_NAMESPACE
 	case "":
-		return nil, Usagef("the call belongs to no run and no thread; an operator may keep the answer with --scope namespace")
+		return nil, Usagef("the call belongs to no run and no thread; an operator can remember the approval with --scope namespace")
 	default:
 		return nil, Usagef("--scope %q is not one of %s", scope, strings.Join(rememberScopes, ", "))
 	}

@@ -45,9 +45,9 @@ func (a *App) Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "toold",
 		Short: "Run tools for language models, with approval by people",
-		Long: `toold runs tools for orchestrators of language models: it checks the arguments,
-asks who has to be asked, runs the tool, streams what happens and keeps one
-result.
+		Long: `toold runs tools for orchestrators of language models. For each call it checks
+the arguments, asks people for approval where the rules require it, runs the
+tool, streams the events, and stores one result.
 
 Data goes to standard output, progress to standard error. "toold help
 exit-codes" lists the exit codes.`,

@@ -16,19 +16,20 @@ import (
 func rulesCommand(a *App) *cobra.Command {
 	var id string
 	c := &cobra.Command{
-		Use: "rules", Short: "List the remembered answers, show or try the permission rules", Args: NoArgs,
-		Long: `Lists the answers that people kept (toold approve --remember) and that are in
-force, oldest first. "revoke" ends them.
+		Use: "rules", Short: "List remembered answers, show or test the permission rules", Args: NoArgs,
+		Long: `Lists the remembered answers in force ("toold approve --remember"), oldest
+first. The subcommands are:
 
-"active" shows the permission rules in force, and how often each decided. "try"
-judges past calls by a rule file that is not in force. "test" shows what the
-configured rules make of a call, also without a daemon.`,
+  revoke  revokes remembered answers
+  active  shows the permission rules in force, and how often each one decided
+  try     judges past calls by a rule file that is not in force
+  test    shows which configured rule decides for a call, also without a daemon`,
 		Example: "  toold rules\n  toold rules --tool bash -o jsonl\n  toold rules revoke r-3KQ7\n  toold rules test bash command='git push'",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			return listRules(ctx, a, c, id)
 		}),
 	}
-	c.Flags().StringVar(&id, "tool", "", "only of this tool")
+	c.Flags().StringVar(&id, "tool", "", "only answers for this tool")
 	_ = c.RegisterFlagCompletionFunc("tool", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		return a.completeTools(c, nil, word)
 	})
@@ -67,10 +68,9 @@ func keptRules(ctx context.Context, c *client, id string) (all []*tooldv1.Rule, 
 func rulesRevokeCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke RULE …",
-		Short: "Revoke remembered answers: such calls require approval again",
-		Long: `Ends answers that were kept for later calls. When the command is done, no call
-will be allowed by them any more. A beginning of an id is enough when no other
-rule has it.`,
+		Short: "Revoke remembered answers: such calls need approval again",
+		Long: `Revokes remembered answers. When the command has ended, they allow no calls. You
+can shorten an id if no other rule begins with the same characters.`,
 		Example:           "  toold rules revoke r-3KQ7\n  toold rules --tool bash -o jsonl | jq -r .rule_id | xargs toold rules revoke",
 		Args:              AtLeast("a RULE"),
 		ValidArgsFunction: a.completeRules,

@@ -13,7 +13,7 @@ import (
 
 func rulesActiveCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "active", Short: "Show the permission rules in force, with their hits", Args: NoArgs,
+		Use: "active", Short: "Show the permission rules in force, and how often each decided", Args: NoArgs,
 		Long: `Shows the permission rules that can apply in your namespace, and how often each
 decided since the rules came into force. Within a layer, the strongest action
 comes first. Needs the role operator or viewer.`,
@@ -37,10 +37,12 @@ func rulesTryCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try FILE [TOOL [key=value … | --json '{…}']]",
 		Short: "Judge past calls, or one call, by a rule file that is not in force",
-		Long: `Sends a rule file to the daemon, which judges the last calls of your namespace
-by it and by the rules in force, and shows the calls that would have another
-outcome. With a TOOL, it judges that one call. Nothing runs, and the rules in
-force stay. Needs the role operator. FILE "-" reads standard input.`,
+		Long: `Sends a rule file to the daemon. The daemon judges the last calls of your
+namespace by this file and by the rules in force. The command shows the calls
+for which the verdicts differ. With a TOOL, the daemon judges only that call.
+
+Nothing runs, and the rules in force do not change. If FILE is "-", the command
+reads standard input. Needs the role operator.`,
 		Example: "  toold rules try rules.yaml\n  toold rules try rules.yaml --last 100 -o json\n  toold rules try rules.yaml bash command='git push'",
 		Args:    AtLeast("a FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -72,9 +74,9 @@ force stay. Needs the role operator. FILE "-" reads standard input.`,
 		},
 	}
 	f.add(c)
-	c.Flags().Int32Var(&last, "last", 1000, "how many past calls, at most 1000")
-	c.Flags().StringVar(&caller, "caller", "", "the subject of the caller of the call (default you)")
-	c.Flags().StringVar(&mode, "permission-mode", "", "the permission mode of the run of the call, such as plan")
+	c.Flags().Int32Var(&last, "last", 1000, "number of past calls to judge, at most 1000")
+	c.Flags().StringVar(&caller, "caller", "", "subject of the caller of the call (default: you)")
+	c.Flags().StringVar(&mode, "permission-mode", "", "permission mode of the run of the call, such as plan")
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c
 }

@@ -37,8 +37,8 @@ func runsCommand(a *App) *cobra.Command {
 		}),
 	}
 	f.flags(c, "runs")
-	c.Flags().StringSliceVar(&f.states, "state", nil, "open, waiting, blocked, ended; several with commas")
-	c.Flags().StringVar(&f.thread, "thread", "", "only of this thread")
+	c.Flags().StringSliceVar(&f.states, "state", nil, "only runs in these states: open, waiting, blocked, ended; separate several by commas")
+	c.Flags().StringVar(&f.thread, "thread", "", "only runs of this thread")
 	c.Flags().StringVar(&f.parent, "parent", "", "only the runs that calls of this run started")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	show := &cobra.Command{
@@ -67,8 +67,8 @@ func runsCommand(a *App) *cobra.Command {
 			return a.Print(got, text)
 		}),
 	}
-	end.Flags().StringVar(&reason, "reason", "", "for the record")
-	end.Flags().StringVar(&successor, "superseded-by", "", "run of the new turn that takes its place")
+	end.Flags().StringVar(&reason, "reason", "", "reason, stored in the records of the cancelled calls")
+	end.Flags().StringVar(&successor, "superseded-by", "", "id of the run that replaces this run")
 	a.OutputFlag(end, FormTable, FormJSON, FormJSONL)
 	c.AddCommand(show, end)
 	return c
@@ -97,7 +97,7 @@ func threadsCommand(a *App) *cobra.Command {
 		}),
 	}
 	f.flags(c, "threads")
-	c.Flags().BoolVar(&waiting, "waiting", false, "only with a call that waits for an answer")
+	c.Flags().BoolVar(&waiting, "waiting", false, "only threads with a call that waits for an answer")
 	show := &cobra.Command{
 		Use: "show THREAD", Short: "Show a thread, and what it waits for", Example: "  toold threads show chat-4", Args: ExactArgs("a THREAD"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
@@ -124,11 +124,11 @@ type runFilter struct {
 
 func (f *runFilter) flags(c *cobra.Command, what string) {
 	flags := c.Flags()
-	flags.StringVar(&f.agent, "agent", "", "only of this agent")
-	flags.StringVar(&f.caller, "caller", "", "only of this caller: the subject of its identity")
+	flags.StringVar(&f.agent, "agent", "", "only "+what+" of this agent")
+	flags.StringVar(&f.caller, "caller", "", "only "+what+" of this caller, by its subject")
 	flags.StringArrayVar(&f.labels, "label", nil, "only "+what+" with this label: KEY=VALUE; may be repeated")
-	flags.IntVarP(&f.limit, "limit", "n", 50, "how many at most; 0 is all")
-	flags.StringVar(&f.page, "page", "", "continue a list: the token that it printed")
+	flags.IntVarP(&f.limit, "limit", "n", 50, "largest number to list; 0 means all")
+	flags.StringVar(&f.page, "page", "", "continue a list, with the token that its last page printed")
 }
 
 // pages reads pages until it has as many entries as the flags say. It returns the token of the next page.

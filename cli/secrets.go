@@ -11,19 +11,21 @@ import (
 
 func secretsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "secrets", Short: "Show the secrets behind secret:// references, never a value", Example: "  toold secrets list", Args: NoArgs,
+		Use: "secrets", Short: "List the secrets of secret:// references, never their values", Example: "  toold secrets list", Args: NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	list := &cobra.Command{
-		Use: "list", Short: "List the secrets, and which tools get them", Example: "  toold secrets list\n  toold secrets list -o jsonl | jq -r .name", Args: NoArgs,
-		Long: `Lists the secrets of the daemon's configuration: where each is read from, who is
-entitled, and how it went when it was wanted last. For operators.`,
+		Use: "list", Short: "List the secrets, and the tools that get them", Example: "  toold secrets list\n  toold secrets list -o jsonl | jq -r .name", Args: NoArgs,
+		Long: `Lists the secrets in the daemon's configuration. For each secret it shows the
+source, the tools and namespaces that may use it, and the result of the last
+read. Needs the role operator or admin. Operators do not see the sources.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return listSecrets(ctx, a, c, false) }),
 	}
 	check := &cobra.Command{
-		Use: "check", Short: "Have the daemon read every secret now", Example: "  toold secrets check", Args: NoArgs,
-		Long: `Has the daemon read every secret, commands included, and lists how that went.
-Exit code 1 when one cannot be read. For operators.`,
+		Use: "check", Short: "Make the daemon read every secret now", Example: "  toold secrets check", Args: NoArgs,
+		Long: `Makes the daemon read every secret, and lists the results. The daemon also runs
+the programs that print secrets. The exit code is 1 when the daemon cannot read
+a secret. Needs the role admin.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error { return listSecrets(ctx, a, c, true) }),
 	}
 	for _, shown := range []*cobra.Command{list, check} {

@@ -19,11 +19,12 @@ func tokenCreateCommand(a *App) *cobra.Command {
 	request, roles, expires := &tooldv1.CreateTokenRequest{}, []string(nil), ""
 	c := &cobra.Command{
 		Use: "create NAME", Short: "Create a token and print it", Args: ExactArgs("NAME"),
-		Long: `Creates a token and prints it. The daemon stores only its hash, so nobody can
-print it again. NAME says what the token is for.
+		Long: `Creates a token and prints it. The daemon stores only its hash, so the token
+cannot be shown again. NAME describes the purpose of the token.
 
-The token permits nothing beyond your own credential, and ends when that one is
-revoked. For operators; --subject and --namespace are for admins.`,
+The token gives no more rights than your own credential has. When your
+credential is revoked, the token ends too. Needs the role operator or admin;
+--subject and --namespace need the role admin.`,
 		Example: "  toold token create ci --role caller > ci.token\n  toold token create dashboard --role operator --read-only --expires 30d",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) (err error) {
 			request.Name = args[0]
@@ -45,7 +46,7 @@ revoked. For operators; --subject and --namespace are for admins.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&roles, "role", nil, "a role: caller, delegate, approver, operator, worker, viewer or admin; required, may be repeated")
-	f.BoolVar(&request.ReadOnly, "read-only", false, "permit only what changes nothing")
+	f.BoolVar(&request.ReadOnly, "read-only", false, "permit only requests that change nothing")
 	f.StringVar(&expires, "expires", "90d", "how long the token is valid; at most 366d")
 	f.StringVar(&request.Subject, "subject", "", "the subject in records (default: your own)")
 	f.StringVar(&request.Namespace, "namespace", "", "the namespace (default: your own)")
@@ -71,9 +72,9 @@ func tokenListCommand(a *App) *cobra.Command {
 	namespace := ""
 	c := &cobra.Command{
 		Use: "list", Short: "List the created tokens, browser sessions and login links", Args: NoArgs,
-		Long: `Lists the tokens, browser sessions and unused login links of a namespace, oldest
-first. Those of the configuration (auth.tokens) are not among them. For
-operators.`,
+		Long: `Lists the created tokens, browser sessions and unused login links of a
+namespace, oldest first. The list does not contain the tokens of the setting
+auth.tokens. Needs the role operator or admin.`,
 		Example: "  toold token list\n  toold token list -o jsonl | jq -r .token_id",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			all, err := allTokens(ctx, c, namespace)
@@ -104,10 +105,13 @@ func allTokens(ctx context.Context, c *client, namespace string) (all []*tooldv1
 
 func tokenRevokeCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "revoke TOKEN-ID …", Short: "End tokens, browser sessions and login links", Args: AtLeast("a TOKEN-ID"),
-		Long: `Ends credentials at once: their streams end, and so do the credentials that they
-created. "toold token list" shows the ids. Remove a token of the configuration
-from auth.tokens instead, and run "toold reload". For operators.`,
+		Use: "revoke TOKEN-ID …", Short: "Revoke tokens, browser sessions and login links", Args: AtLeast("a TOKEN-ID"),
+		Long: `Revokes credentials at once. Their streams end, and the credentials that they
+created are revoked too. "toold token list" shows the ids. Needs the role
+operator or admin.
+
+To revoke a token of the setting auth.tokens, remove it from the configuration
+and run "toold reload".`,
 		Example: "  toold token revoke cred-k3q7v2m4a6x5z2b3",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			return a.complete(args, word, func(ctx context.Context, c *client) (words []string) {
@@ -141,9 +145,9 @@ from auth.tokens instead, and run "toold reload". For operators.`,
 func loginCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "login", Short: "Print a link that signs a browser in", Args: NoArgs,
-		Long: `Prints a link that signs a browser in with your rights. The link works once,
-within 5 minutes. The session lasts 12 hours unless auth.session says otherwise,
-and ends with your own credential.`,
+		Long: `Prints a link that signs a browser in with your rights. The link works once, and
+for 5 minutes. The session lasts for the time of the setting auth.session, 12
+hours by default. It ends earlier when your own credential ends.`,
 		Example: "  xdg-open \"$(toold login)\"",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.admin.CreateLogin(ctx, &tooldv1.CreateLoginRequest{})

@@ -44,8 +44,8 @@ func toolsCommand(a *App) *cobra.Command {
 			return printList(a, all, a.OutView().Tools(all))
 		}),
 	}
-	c.Flags().StringVar(&source, "source", "", "only of this source, such as builtin")
-	c.Flags().StringVar(&category, "category", "", "only of this category")
+	c.Flags().StringVar(&source, "source", "", "only tools of this source, such as builtin")
+	c.Flags().StringVar(&category, "category", "", "only tools of this category")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	c.AddCommand(exportCommand(a), toolDiffCommand(a), toolAcceptCommand(a), toolRefuseCommand(a), toolDefinitionsCommand(a), toolUseCommand(a), sourcesCommand(a), retrySourceCommand(a))
 	return c

@@ -13,10 +13,10 @@ import (
 func toolAcceptCommand(a *App) *cobra.Command {
 	var digest string
 	c := &cobra.Command{
-		Use: "accept TOOL --digest DIGEST", Short: "Trust the definition of a tool that waits", Args: ExactArgs("a TOOL"),
+		Use: "accept TOOL --digest DIGEST", Short: "Trust a tool definition that is in quarantine", Args: ExactArgs("a TOOL"),
 		Example: "  toold tools diff deploy\n  toold tools accept deploy --digest DIGEST",
-		Long: `Trusts a definition that "toold tools diff" showed. Without --digest it shows it
-and says what to type.`,
+		Long: `Trusts a definition that "toold tools diff" showed. Without --digest the command
+only shows the definition, and the command line that trusts it.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			if digest == "" {
 				return a.showWaiting(ctx, c, "trust", "accept", args[0])
@@ -36,11 +36,12 @@ and says what to type.`,
 func toolRefuseCommand(a *App) *cobra.Command {
 	var digest string
 	c := &cobra.Command{
-		Use: "refuse TOOL --digest DIGEST", Short: "Refuse the definition of a tool that waits", Args: ExactArgs("a TOOL"),
+		Use: "refuse TOOL --digest DIGEST", Short: "Refuse a tool definition that is in quarantine", Args: ExactArgs("a TOOL"),
 		Example: "  toold tools diff deploy\n  toold tools refuse deploy --digest DIGEST",
 		Long: `Refuses a definition that "toold tools diff" showed. The tool cannot be called
 until its source sends the trusted definition again. "toold tools accept" still
-accepts the refused one. Without --digest it shows it and says what to type.`,
+accepts the refused definition. Without --digest the command only shows the
+definition, and the command line that refuses it.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			if digest == "" {
 				return a.showWaiting(ctx, c, "refuse", "refuse", args[0])
@@ -64,5 +65,5 @@ func (a *App) showWaiting(ctx context.Context, c *client, what, verb, id string)
 		return err
 	}
 	fmt.Fprint(a.Err, a.errView().DefinitionDiff(all[0]))
-	return Usagef("to %s this: %s tools %s %s --digest %s", what, a.Program(), verb, show.Line(id), all[0].GetWaiting().GetDigest())
+	return Usagef("to %s this definition: %s tools %s %s --digest %s", what, a.Program(), verb, show.Line(id), all[0].GetWaiting().GetDigest())
 }

@@ -12,9 +12,9 @@ func toolDefinitionsCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "definitions TOOL", Short: "List the definitions of a tool that were trusted or refused", Args: ExactArgs("a TOOL"),
 		Example: "  toold tools definitions weather\n  toold tools definitions weather -o jsonl | jq .definition.description",
-		Long: `Lists the definitions of a tool, the newest first: since when each one was
-trusted, who accepted or refused it, or that it was the first one. Those of
-built-in tools are not stored.`,
+		Long: `Lists the definitions of a tool, newest first. For each definition it shows the
+time, and who accepted or refused it, or that it was the first one. Definitions
+of built-in tools are not stored.`,
 		ValidArgsFunction: a.completeTools,
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
 			var all []*tooldv1.JudgedDefinition
@@ -37,10 +37,10 @@ built-in tools are not stored.`,
 
 func toolUseCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "use", Short: "Count the newest calls by tool", Args: NoArgs,
+		Use: "use", Short: "Count the newest calls of each tool", Args: NoArgs,
 		Example: "  toold tools use",
-		Long: `Counts the newest 2,000 calls that you may see by tool, and how many of them
-failed.`,
+		Long: `Counts, for each tool, its calls and its failed calls among the newest 2,000
+calls that you may see.`,
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) error {
 			got, err := c.tools.CountToolCalls(ctx, &tooldv1.CountToolCallsRequest{})
 			if err != nil {

@@ -26,7 +26,7 @@ func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.Quaranti
 		}
 	}
 	if id != "" && len(all) == 0 {
-		return nil, codedError{fmt.Errorf("no definition of %s waits to be accepted", show.Line(id)), ExitNotFound}
+		return nil, codedError{fmt.Errorf("no definition of %s is in quarantine", show.Line(id)), ExitNotFound}
 	}
 	return all, nil
 }
@@ -34,9 +34,13 @@ func quarantined(ctx context.Context, c *client, id string) ([]*tooldv1.Quaranti
 func toolDiffCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "diff [TOOL]", Short: "Show how the definition of a tool differs from the trusted one",
-		Long: `A tool of a foreign source is trusted as it was when it was first seen. When its
-definition changes, it is in no list and cannot be called until an operator
-accepts the new one.`,
+		Long: `Shows the tool definitions in quarantine, and how they differ from the trusted
+ones.
+
+The daemon trusts the first definition that a source sends for a tool. When the
+source changes the definition, the tool is in quarantine: no list contains it,
+and it cannot be called. It stays there until an operator accepts the new
+definition. Built-in tools are always trusted.`,
 		Example: "  toold tools diff\n  toold tools diff weather\n  toold tools accept weather",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {

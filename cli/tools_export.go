@@ -35,9 +35,10 @@ func exportCommand(a *App) *cobra.Command {
 	request := &tooldv1.ExportToolsRequest{Offered: &tooldv1.OfferedTools{}}
 	c := &cobra.Command{
 		Use: "export --for PROVIDER", Short: "Print the tools in the format of a model provider", Args: NoArgs,
-		Long: `Prints the list for the member "tools" of a request to a provider. Parts of
-schemas that the provider refuses move into the descriptions. Standard error
-reports the changes; with -o json, the output also contains them.`,
+		Long: `Prints the list for the member "tools" of a request to a provider. When the
+provider does not accept a part of a schema, toold moves this part into the
+description. The changes go to standard error; with -o json, the output also
+contains them.`,
 		Example: `  toold tools export --for anthropic > tools.json
   toold tools export --for openai-strict --allow 'todo_*' --allow read
   toold tools export --for anthropic --max-tools 20 --query 'triage new bugs'
@@ -61,7 +62,7 @@ reports the changes; with -o json, the output also contains them.`,
 	flags.StringVar(&request.Source, "source", "", "only tools of this source, such as builtin")
 	flags.StringVar(&request.Category, "category", "", "only tools of this category")
 	flags.BoolVar(&readOnly, "read-only", false, "only tools that change nothing")
-	flags.Int32Var(&request.MaxTools, "max-tools", 0, "at most this many: the most useful ones, and tool_search, which finds the others; 0 means all")
+	flags.Int32Var(&request.MaxTools, "max-tools", 0, "largest number of tools: the most useful ones, and tool_search, which finds the others; 0 means all")
 	flags.StringVar(&request.Query, "query", "", "with --max-tools, prefer tools that match this text, such as the task")
 	flags.StringSliceVar(&request.Include, "include", nil, "with --max-tools, prefer these tools, by id")
 	flags.BoolVar(&guidance, "guidance", false, "print the guidance for models instead of the list")
@@ -118,7 +119,7 @@ func reportChanges(a *App, all *tooldv1.ExportToolsResponse) {
 		fmt.Fprintf(a.Err, "toold: %s\n", show.Line(note))
 	}
 	for _, o := range all.GetOmitted() {
-		fmt.Fprintf(a.Err, "toold: %s is left out: %s\n", show.Line(o.GetTool()), show.Line(o.GetReason()))
+		fmt.Fprintf(a.Err, "toold: %s is omitted: %s\n", show.Line(o.GetTool()), show.Line(o.GetReason()))
 	}
 	for _, e := range all.GetExported() {
 		for _, note := range e.GetNotes() {

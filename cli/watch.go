@@ -44,11 +44,11 @@ func (f *watchFlags) request(args []string) (*tooldv1.WatchCallsRequest, error) 
 	case n != 1:
 		return nil, Usagef("watch takes one of CALL, --run, --thread, --batch and --all")
 	case f.tree && f.run == "", f.tree && f.lines:
-		return nil, Usagef("--tree goes with --run, and without --lines")
+		return nil, Usagef("--tree needs --run, and excludes --lines")
 	case f.beginning && f.cursor != "":
 		return nil, Usagef("--from-start and --cursor exclude each other")
 	case f.beginning && len(args) == 0:
-		return nil, Usagef("--from-start goes with a CALL")
+		return nil, Usagef("--from-start needs a CALL")
 	}
 	return r, nil
 }
@@ -57,18 +57,18 @@ func watchCommand(a *App) *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
 		Use:   "watch CALL | --run RUN | --thread THREAD | --batch BATCH | --all",
-		Short: "Watch a call or batch to its end, or all of a run or thread",
-		Long: `Shows what happens: progress on standard error, the tool's output on standard
-output. A connection that breaks is made again, from the last cursor: nothing is
-missing and nothing comes twice. The last cursor stands at the end on standard
-error; --cursor goes on there.
+		Short: "Watch a call or batch to its end, or the calls of a run or thread",
+		Long: `Shows the events of calls. Progress goes to standard error, and the output of
+tools to standard output. On a terminal the calls of a run are a tree that
+updates itself; --lines shows the events instead.
 
-On a terminal the calls of a run are drawn as a tree that follows what happens;
---lines shows the events instead.
+When the connection breaks, the command connects again and continues from the
+last cursor. No event is lost or repeated. At the end the command prints the
+last cursor on standard error. --cursor continues there.
 
-A call begins with a snapshot, or with --from-start at its first event. With -o
-jsonl each line is a frame of the API, which holds events, or one control, and a
-cursor.`,
+The watch of one call begins with a snapshot of the call, or with its first
+event (--from-start). With -o jsonl each line is a frame of the API. A frame has
+events or one control, and a cursor.`,
 		Example: `  toold watch 0198c1c2-5c1e-7a4b-9d3e-1f2a3b4c5d6e
   toold watch --run r-17
   toold watch --run r-17 -o jsonl | jq -c '.events[]?'`,
@@ -92,7 +92,7 @@ cursor.`,
 			_, _, terminal := a.terminal()
 			switch {
 			case f.tree && !terminal && !f.noFollow:
-				return Usagef("--tree draws on a terminal; elsewhere it goes with --no-follow")
+				return Usagef("--tree needs a terminal, or --no-follow")
 			case f.run != "" && a.Output == FormTable && (f.tree || terminal && !f.lines):
 				return watchTree(c.Context(), a, client, request, &f)
 			}
@@ -102,14 +102,14 @@ cursor.`,
 	flags := c.Flags()
 	flags.StringVar(&f.run, "run", "", "the calls of this run")
 	flags.StringVar(&f.thread, "thread", "", "the calls of this thread")
-	flags.StringVar(&f.batch, "batch", "", "the calls of this batch, to the end of the last")
+	flags.StringVar(&f.batch, "batch", "", "the calls of this batch, until the last call ends")
 	flags.BoolVar(&f.all, "all", false, "all calls of the namespace (roles viewer, operator)")
-	flags.StringVar(&f.cursor, "cursor", "", "begin after this cursor")
-	flags.BoolVar(&f.beginning, "from-start", false, "begin at the call's first event")
+	flags.StringVar(&f.cursor, "cursor", "", "show the events after this cursor")
+	flags.BoolVar(&f.beginning, "from-start", false, "begin with the call's first event")
 	flags.BoolVar(&f.tree, "tree", false, "with --run: draw its calls as a tree (the default on a terminal)")
-	flags.BoolVar(&f.lines, "lines", false, "with --run: events line by line on a terminal too")
-	flags.BoolVar(&f.noFollow, "no-follow", false, "end with what is stored now")
-	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "end when the connection breaks")
+	flags.BoolVar(&f.lines, "lines", false, "with --run: print events line by line, also on a terminal")
+	flags.BoolVar(&f.noFollow, "no-follow", false, "print the stored events, then exit")
+	flags.BoolVar(&f.noReconnect, "no-reconnect", false, "exit when the connection breaks")
 	a.OutputFlag(c, FormTable, FormJSONL)
 	return c
 }

@@ -50,13 +50,13 @@ func auditVerifyCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Find records that were changed, removed or rewritten",
-		Long: `Checks the chain of the running daemon, or of an export in FILE, and compares it
-with signed checkpoints. The exit code is 1 when there is a finding.
+		Long: `Verifies the chain of the running daemon, or of an export in FILE, and compares
+it with signed checkpoints. The exit code is 1 when the command finds a problem.
 
-A record that was changed, or removed from the middle, breaks the chain. A chain
-that was cut at its end, or completely rewritten, can only be found with
-checkpoints that were stored elsewhere. --key shows that the daemon signed them:
-see "toold audit key".`,
+A record that was changed, or removed from the middle, breaks the chain. To find
+that the newest records were removed, or that the whole chain was rewritten, you
+need checkpoints that are stored elsewhere. With --key the command also verifies
+that the daemon signed them: see "toold audit key".`,
 		Example: "  toold audit verify --checkpoints /mnt/elsewhere/checkpoints.jsonl --key 5f0c…\n  toold audit verify audit.jsonl --checkpoints checkpoints.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,9 +84,9 @@ see "toold audit key".`,
 			})(c, nil)
 		},
 	}
-	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints, best a copy from another machine")
-	c.Flags().StringVar(&f.key, "key", "", "public key, in hex, that signed the checkpoints; without it, signatures of any key count")
-	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of an export in FILE; empty is that of its first record")
+	c.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file of signed checkpoints; use a copy that is stored on another machine")
+	c.Flags().StringVar(&f.key, "key", "", "public key in hex; the checkpoints must be signed with it (default: any key)")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace of an export in FILE; if empty, the namespace of its first record")
 	c.Flags().DurationVar(&f.retention, "retention", 400*24*time.Hour, "time for which the daemon of an export in FILE keeps records")
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c

@@ -22,10 +22,10 @@ func backupCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup DEST",
 		Short: "Copy the whole store into a new directory",
-		Long: `Asks the daemon to copy its store, as of one moment, into the directory DEST on
-the daemon's machine. Calls continue meanwhile. DEST must be below a folder of
-the setting backup.directories, by default DATA/backups, and must be missing or
-empty. The command needs the role admin.
+		Long: `Asks the daemon for a consistent copy of its store in the directory DEST on the
+daemon's machine. Calls continue meanwhile. DEST must be below a folder of the
+setting backup.directories, by default DATA/backups. DEST must not exist, or
+must be empty. The command needs the role admin.
 
 With --data, the command itself copies the store in that directory, to any DEST.
 No daemon may have that store open.
@@ -64,13 +64,14 @@ store from it.`,
 func restoreCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore SRC DATA",
-		Short: "Make a store from a backup",
-		Long: `Copies the backup in SRC into the directory DATA, which must be missing or
-empty. A daemon that starts on it holds the unfinished calls, because they may
-have continued since the backup. "toold release" continues or ends them.
+		Short: "Create a store from a backup",
+		Long: `Copies the backup in SRC into the directory DATA. DATA must not exist, or must
+be empty. When a daemon starts on the new store, it holds the unfinished calls,
+because they may have continued since the backup. "toold release" resumes or
+cancels them.
 
-The store has no created tokens and no browser sessions, because some may have
-been revoked since the backup.`,
+The new store has no created tokens and no browser sessions, because some of
+them may have been revoked since the backup.`,
 		Example: "  toold restore data/backups/monday restored\n  toold serve --data restored --workspace workspace\n  toold release --all",
 		Args:    cli.ExactArgs("SRC", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -22,7 +22,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 	shown := &cobra.Command{
 		Use: "show", Short: "Print the configuration in force, with its sources", Args: cli.NoArgs,
 		Example: "  toold config show --config /etc/toold/toold.yaml",
-		Long:    "Prints the configuration as YAML, with the source of each value; no secrets.",
+		Long:    "Prints the configuration in force as YAML, with the source of each value. Does\nnot print secrets.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(a, c)
 			if err != nil {
@@ -34,7 +34,7 @@ func configCommand(a *cli.App, o options) *cobra.Command {
 	}
 	config.AddFlags(shown.Flags())
 	checked := &cobra.Command{
-		Use: "check", Short: "Check the configuration as serve does before it opens its store", Args: cli.NoArgs,
+		Use: "check", Short: "Check the configuration, as serve does before it opens its store", Args: cli.NoArgs,
 		Example: "  toold config check --config /etc/toold/toold.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := loadConfig(a, c)

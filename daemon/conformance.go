@@ -27,8 +27,8 @@ func conformanceCommand(a *cli.App) *cobra.Command {
 requests and the answers that the daemon must give. conformance/README.md
 describes the format.
 
-The daemon needs a configuration that the transcripts expect; "toold conformance
-config" writes one. Calls write into the workspace of the daemon, so use a
+The daemon needs the configuration that "toold conformance config" writes. The
+transcripts make calls that write into the workspace of the daemon, so use a
 separate workspace.`,
 		Example: `  toold conformance config conf
   toold serve --config conf/toold.yaml --data conf/data --listen-tcp :7140
@@ -52,13 +52,14 @@ func conformanceRunCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [ADDRESS]",
 		Short: "Play the transcripts and print the differences",
-		Long: `Plays the transcripts one after the other. The exit code is 1 when one fails. A
-transcript also fails when the daemon does not meet one of its needs.
+		Long: `Plays the transcripts one after the other. The exit code is 1 when a transcript
+fails. A transcript also fails when the daemon does not meet a requirement of
+the transcript (a line "needs:").
 
-Some transcripts kill the daemon in the middle of a call. They need --restart: a
-shell command that kills the daemon as kill -9 does, if it still runs, and
-starts it again on the same store and address. It may return before the daemon
-serves.`,
+Some transcripts kill the daemon in the middle of a call. They need --restart, a
+shell command. It kills the daemon as kill -9 does, if the daemon still runs,
+and starts it again on the same store and address. The command may return before
+the daemon serves.`,
 		Example: `  toold conformance run 127.0.0.1:7140 --tokens conf/tokens.json
   toold conformance run --tokens conf/tokens.json --only batch,approve -o json
   toold conformance run toold.internal:7130 --tls --tokens conf/tokens.json \
@@ -74,10 +75,10 @@ serves.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringSliceVar(&f.only, "only", nil, "transcripts whose names contain one of these")
-	flags.StringVar(&f.tokens, "tokens", "", `file with the tokens of the people, from "toold conformance config"; required`)
+	flags.StringSliceVar(&f.only, "only", nil, "play only transcripts whose names contain one of these texts")
+	flags.StringVar(&f.tokens, "tokens", "", `file tokens.json that "toold conformance config" wrote; required`)
 	flags.StringVar(&f.restart, "restart", "", "shell command that kills the daemon and starts it again")
-	flags.DurationVar(&f.patience, "patience", 20*time.Second, "how long to wait for an answer")
+	flags.DurationVar(&f.patience, "patience", 20*time.Second, "longest time to wait for an answer")
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON, cli.FormJSONL)
 	return c
 }
@@ -120,7 +121,7 @@ func runConformance(ctx context.Context, a *cli.App, f *conformanceFlags, args [
 
 func (f *conformanceFlags) readTokens() (map[string]string, error) {
 	if f.tokens == "" {
-		return nil, cli.Usagef("--tokens FILE is missing: the transcripts are played by several people; toold conformance config makes it")
+		return nil, cli.Usagef("--tokens FILE is missing: the transcripts need the tokens of several principals; toold conformance config writes this file")
 	}
 	text, err := os.ReadFile(f.tokens)
 	if err != nil {
@@ -215,7 +216,7 @@ func shownOutcome(o *conformance.Outcome) map[string]any {
 
 func conformanceListCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
-		Use: "list", Short: "List the transcripts and what they check", Args: cli.NoArgs,
+		Use: "list", Short: "List the transcripts and their checks", Args: cli.NoArgs,
 		Example: "  toold conformance list\n  toold conformance list -o json | jq -r '.[].ends[]?'",
 		RunE: func(*cobra.Command, []string) error {
 			all, err := conformance.All()

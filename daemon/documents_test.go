@@ -39,7 +39,7 @@ func TestDocuments(t *testing.T) {
 		{"list --namespace --prefix lim -o jsonl", "", 0, `"key":"limits"`},
 		{"delete todo --thread t-1 --expect 9", "", cli.ExitConflict, "has the revision 2"},
 		{"delete todo --thread t-1", "", 0, "deleted\n"},
-		{"delete todo --thread t-1", "", 0, "there was none\n"},
+		{"delete todo --thread t-1", "", 0, "there was no such document\n"},
 		{"get todo --thread t-1", "", cli.ExitNotFound, `no document "todo" here`},
 		{"list", "", cli.ExitUsage, "one of --run, --thread and --namespace"},
 		{"list --run r-1 --namespace", "", cli.ExitUsage, "one of --run, --thread and --namespace"},

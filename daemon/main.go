@@ -61,7 +61,7 @@ func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient)
 func loadConfig(a *cli.App, c *cobra.Command) (*config.Config, error) {
 	for _, name := range []string{"address", "token-file", "ca", "tls", "cert", "key"} {
 		if f := c.Flags().Lookup(name); f != nil && f.Changed {
-			return nil, cli.Usagef("--%s is for the commands that talk to a daemon\n  see: %s --help", name, c.CommandPath())
+			return nil, cli.Usagef("--%s works only with commands that connect to a daemon\n  see: %s --help", name, c.CommandPath())
 		}
 	}
 	cfg, err := config.Load(c.Flags(), a.Environ)

@@ -42,14 +42,14 @@ func (s *assumptions) flags(c *cobra.Command) {
 	f.StringVar(&s.namespace, "namespace", "default", "the caller's namespace")
 	f.StringVar(&s.caller, "caller", "caller", "the caller's subject")
 	f.StringVar(&s.role, "role", "caller", "the caller's role")
-	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "the subject that the caller acts for")
+	f.StringVar(&s.onBehalfOf, "on-behalf-of", "", "the subject for which the caller acts")
 	f.StringVar(&s.run, "run", "run", "the run that the call belongs to")
 	f.StringVar(&s.thread, "thread", "", "the thread of the run")
 	f.StringVar(&s.agent, "agent", "", "the agent that makes the call")
 	f.StringVar(&s.origin, "origin", "", "what started the run")
 	f.StringVar(&s.mode, "mode", "", "the permission mode of the run, such as plan")
 	f.StringVar(&s.tier, "tier", "", "assume this tier: OBSERVE, CONFIRM or ESCALATE")
-	f.StringVar(&s.source, "source", "", "source of a tool that is not built in")
+	f.StringVar(&s.source, "source", "", "assume that an unknown tool has this source")
 	f.BoolVar(&s.unattended, "unattended", false, "assume an unattended run")
 }
 
@@ -63,8 +63,9 @@ why the other rules do not apply. Nothing runs. The command reads the rule file
 of the configuration and uses the same code as the daemon. It ignores remembered
 rules.
 
-A running daemon supplies the tools of its workers and MCP servers. An unknown
-tool counts as one of the tier CONFIRM, unless --tier or --source say otherwise.
+When a daemon runs, the command asks it for the tools of its workers and MCP
+servers. The command assumes the tier CONFIRM for an unknown tool; --tier and
+--source change this.
 
 ` + cli.ArgumentsHelp,
 		Example: `  toold rules test bash command='git push --force'

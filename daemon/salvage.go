@@ -17,17 +17,18 @@ func salvageCommand(a *cli.App) *cobra.Command {
 		Use:   "salvage SRC DST",
 		Short: "Copy the readable rows of a damaged store into a new one",
 		Long: `Reads the store in the directory SRC row by row and writes all readable rows
-into a new store in DST. SRC does not change. No daemon may have it open.
+into a new store in DST. SRC does not change. No daemon may have SRC open.
 
 The command reports damaged rows and never guesses their content:
 
-- A call with a damaged record or log is refused with DATA_LOSS.
-- A call of which only the id is left is expired, so that it never runs again.
+- Requests for a call with a damaged record or log fail with DATA_LOSS.
+- When only the id of a call is readable, the call counts as expired. It never
+  runs again.
 
-A daemon that starts on the new store holds the unfinished calls, which
-"toold release" continues or ends. It also revokes all created tokens and
-sessions, because the damage may have undone a revocation. Start it without
---moved, which would keep these tokens.`,
+When a daemon starts on the new store, it holds the unfinished calls. "toold
+release" resumes or cancels them. The daemon also revokes all created tokens and
+sessions, because the damage may have undone a revocation. Do not use --moved:
+it would keep these tokens.`,
 		Example: "  toold salvage data saved\n  toold serve --data saved --workspace workspace\n  toold release --all",
 		Args:    cli.ExactArgs("SRC", "DST"),
 		RunE: func(c *cobra.Command, args []string) error {

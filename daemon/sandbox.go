@@ -21,8 +21,8 @@ import (
 func sandboxCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "sandbox", Short: "Test the isolation of commands on this machine",
-		Long: `Tries isolation without a daemon, as the user who calls it.
-docs/explanation/isolation.md describes the profiles.`,
+		Long: `Tests the isolation without a daemon, with the rights of the user who runs the
+command. docs/explanation/isolation.md describes the profiles.`,
 		Example: "  toold sandbox check",
 		Args:    cli.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -36,9 +36,9 @@ func sandboxCheckCommand(a *cli.App, helper string) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check", Short: "Show which isolation works, and why", Args: cli.NoArgs,
 		Example: "  toold sandbox check\n  toold sandbox check --profile landlock -o json",
-		Long: `Runs a test program under a profile. It tries forbidden actions, and the command
-shows which isolation works. The exit code is 1 when files, network or processes
-are not isolated as the profile requires.`,
+		Long: `Runs a test program under a profile. The program tries forbidden actions, and
+the command shows which isolation works. The exit code is 1 when files, network
+or processes are not isolated as the profile requires.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return inSandbox(a, c, helper, profile, namespace, func(ctx context.Context, r *sandbox.Runner, policy *sandbox.Policy) error {
 				facts := r.Facts()
@@ -65,8 +65,8 @@ are not isolated as the profile requires.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "profile to try; bash.profile when left out")
-	c.Flags().StringVar(&namespace, "namespace", "", "namespace in workspaces whose workspace is used")
+	c.Flags().StringVar(&profile, "profile", "", "profile to test; if empty, the setting bash.profile")
+	c.Flags().StringVar(&namespace, "namespace", "", "use the workspace of this namespace (setting workspaces)")
 	config.AddFlags(c.Flags())
 	a.OutputFlag(c, cli.FormTable, cli.FormJSON)
 	return c
@@ -128,8 +128,8 @@ the network proxy, standard error also lists allowed and refused requests.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "profile to run under; bash.profile when left out")
-	c.Flags().StringVar(&namespace, "namespace", "", "namespace in workspaces whose workspace is used")
+	c.Flags().StringVar(&profile, "profile", "", "profile to run under; if empty, the setting bash.profile")
+	c.Flags().StringVar(&namespace, "namespace", "", "use the workspace of this namespace (setting workspaces)")
 	config.AddFlags(c.Flags())
 	return c
 }

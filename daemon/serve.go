@@ -15,8 +15,8 @@ func serveCommand(a *cli.App, o options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon",
-		Long: `Runs the daemon until SIGINT or SIGTERM; a second signal ends it at once. SIGHUP
-reloads the configuration and the rules.
+		Long: `Runs the daemon until it gets SIGINT or SIGTERM. A second signal ends it at
+once. SIGHUP makes it read the configuration and the rules again.
 
 Settings come from the file, the environment and the flags. The environment
 overrides the file, and flags override both. docs/reference/configuration.md
@@ -33,7 +33,7 @@ describes the settings; "toold config show" prints the values in force.`,
 		},
 	}
 	config.AddFlags(c.Flags())
-	c.Flags().Bool("moved", false, "the store was only moved, and nothing else uses the original: continue its unfinished calls and keep its created tokens")
+	c.Flags().Bool("moved", false, "the store was only moved, and nothing else uses the original: resume its unfinished calls and keep its created tokens")
 	return c
 }
 

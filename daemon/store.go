@@ -30,10 +30,12 @@ PostgreSQL database. TO must not contain a store yet. No daemon may have FROM or
 TO open. The store in FROM does not change. The output of calls stays in the
 data directory and is not copied: start the daemon with the same --data.
 
-The command reads the copy back and compares it. A copy that fails leaves
-nothing in TO; run the command again. A daemon that starts on the copy holds the
-unfinished calls. "toold release" continues or ends them. Use "serve --moved"
-when no other daemon has continued them.`,
+The command reads the copy and compares it with the original. When the copy
+fails, TO contains nothing, and you can run the command again.
+
+When a daemon starts on the copy, it holds the unfinished calls. "toold release"
+resumes or cancels them. If no other daemon has continued them, start the daemon
+with "serve --moved" instead.`,
 		Example: "  toold store copy data postgres://toold@db/toold\n  toold serve --data data --store postgres://toold@db/toold --moved\n  toold store copy postgres://toold@db/toold data",
 		Args:    cli.ExactArgs("FROM", "TO"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -19,8 +19,8 @@ import (
 func storeCheckCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check STORE",
-		Short: "Say whether this version can open a store",
-		Long: `Says whether this version of toold can open a store. STORE is a data directory
+		Short: "Check whether this version can open a store",
+		Long: `Checks whether this version of toold can open a store. STORE is a data directory
 or the URL of a PostgreSQL database. The store does not change. Run the new
 version's check before an upgrade, and the old version's before a downgrade.
 

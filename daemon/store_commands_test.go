@@ -94,8 +94,8 @@ func TestBackupRestoreRelease(t *testing.T) {
 	for _, wrong := range [][]string{{}, {"--all", "--run", "run-one"}, {"CALL", "--thread", "t"}} {
 		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).says(t, cli.ExitUsage, "release takes one of")
 	}
-	new(run).do(t, s.data, "release", "--all", "--reason", "why").says(t, cli.ExitUsage, "--reason goes with --end")
-	new(run).do(t, s.data, "release", "store-tests-call-nobody").says(t, cli.ExitNotFound, "CALL_NOT_FOUND", "calls lists what there is")
+	new(run).do(t, s.data, "release", "--all", "--reason", "why").says(t, cli.ExitUsage, "--reason needs --end")
+	new(run).do(t, s.data, "release", "store-tests-call-nobody").says(t, cli.ExitNotFound, "CALL_NOT_FOUND", "calls lists them")
 	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, cli.ExitConflict, "CALL_HELD")
 	new(run).do(t, s.data, "release", "store-tests-call-one").expect(t, 0, "1 calls released, 2 still held\n")
 	new(run).do(t, s.data, "release", "--run", "run-two", "--end", "--reason", "ran elsewhere").expect(t, 0, "1 calls ended, 1 still held\n")
@@ -175,9 +175,9 @@ func TestPurgeCommand(t *testing.T) {
 	new(run).do(t, s.data, "purge", one, "--yes").says(t, cli.ExitConflict, "CALL_NOT_ENDED", "toold cancel")
 	new(run).do(t, s.data, "answer", one, "red").says(t, 0, "red")
 	new(run).do(t, s.data, "cancel", two).says(t, 0, "CANCELLED")
-	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).says(t, cli.ExitFailed, "Erase the content of 1 calls for good? [y/N]", "nothing was done")
+	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).says(t, cli.ExitFailed, "Erase the content of 1 calls permanently? [y/N]", "nothing was done")
 	new(run).do(t, s.data, "calls", "show", one).says(t, 0, "Which colour?")
-	(&run{terminal: true, in: "y\n"}).do(t, s.data, "purge", one, two).expect(t, 0, "2 calls purged, 0 had no content any more\n")
+	(&run{terminal: true, in: "y\n"}).do(t, s.data, "purge", one, two).expect(t, 0, "2 calls purged, 0 already had no content\n")
 	r := new(run).do(t, s.data, "purge", "--run", "run-two", "--yes", "-o", "json")
 	var got tooldv1.PurgeResponse
 	if err := protojson.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.GetWithoutContent() != 1 || got.GetPurged() != 0 {

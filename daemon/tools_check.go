@@ -16,9 +16,9 @@ import (
 func toolCheckCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check FILE|DIRECTORY...", Short: "Check manifests of programs, without a daemon",
-		Long: `Reads manifests as the daemon does. Each problem names the file, the line, the
-column and the correction. A directory means all its .yaml files.
-docs/reference/tools/command.md describes manifests.`,
+		Long: `Reads manifests as the daemon does. For each problem the command prints the
+file, the line, the column and the correction. For a directory it reads all
+.yaml files. docs/reference/tools/command.md describes manifests.`,
 		Example: "  toold tools check /etc/toold/tools\n  toold tools check greet.yaml --workspace /srv/work",
 		Args:    cli.AtLeast("a FILE or a DIRECTORY"),
 		RunE: func(c *cobra.Command, args []string) error {
