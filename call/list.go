@@ -100,7 +100,8 @@ type Counts struct {
 	AtLeast  bool           // the numbers are lower bounds
 }
 
-// RunState is the state of a run. A run that is neither BLOCKED nor ENDED is WAITING if one of its calls is suspended, and else OPEN.
+// RunState is the state of a run. A run that is neither BLOCKED nor ENDED is WAITING if one of its calls is suspended; otherwise it is
+// OPEN.
 type RunState string
 
 // The states of a run.

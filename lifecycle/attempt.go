@@ -18,7 +18,7 @@ const (
 )
 
 // An attempt is one execution of the tool, and also the context that the tool receives. The context ends with the pipeline run or when the
-// attempt times out. One type does both, because separate contexts and timers were measured to cost 2 KB and 3 µs for each call.
+// attempt times out. One type has both roles, because separate contexts and timers were measured to cost 2 KB and 3 µs for each call.
 type attempt struct {
 	context.Context // context of the pipeline run
 	cancel          context.CancelCauseFunc

@@ -425,8 +425,8 @@ func (s *slot) agreed(o op) bool {
 
 func hasRole(p tool.Principal, role string) bool { return contains(p.Roles, role) }
 
-// stale repeats earlier decisions. The same decision must return the same outcome, a different one must be refused, and neither may change
-// the call.
+// stale repeats earlier decisions. The same decision must return the same outcome, and a different decision must be refused. The call must
+// not change.
 func (g *game) stale(s *slot, o op) error {
 	if s.closed != "" {
 		g.n++

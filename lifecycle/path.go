@@ -117,7 +117,7 @@ func (p *pipeline) run(ctx context.Context) {
 			l.release()
 			return
 		}
-		go func() { // Another goroutine must conclude, because after runtime.Goexit this one cannot continue.
+		go func() { // Another goroutine must conclude, because this goroutine cannot continue after runtime.Goexit.
 			defer l.release()
 			p.conclude(ctx, p.goroutineEnded())
 		}()
@@ -162,7 +162,7 @@ func (p *pipeline) conclude(ctx context.Context, out outcome.Conclusion) {
 	if s.is == committed {
 		p.settled()
 	}
-	if p.capacity.leaveThread != nil { // Leave the thread only now, so that its next call sees the effects of this one.
+	if p.capacity.leaveThread != nil { // Leave the thread only now, so that the next call of the thread sees the effects of this call.
 		p.capacity.leaveThread()
 	}
 	if s.is == committed && out == (outcome.Lost{}) {
@@ -202,7 +202,7 @@ func newPath() []stage {
 		{"isolate", (*pipeline).isolate},
 		{"secrets", (*pipeline).secrets},
 		{stageGate, (*pipeline).gate},
-		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // No stage before this one waits for capacity.
+		{stageQueue, func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.queue(ctx) }}, // The stages before the queue do not wait for capacity.
 		{"admit", func(p *pipeline, ctx context.Context) outcome.Conclusion { return p.capacity.admit(ctx) }},
 		{"before", (*pipeline).before},
 		{"intent", (*pipeline).intent},

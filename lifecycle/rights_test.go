@@ -215,7 +215,7 @@ func (damagedRecords) Call(context.Context, call.Key) (*call.Call, error) {
 }
 
 // TestRightsOfDamagedCall checks that Rights of a damaged record reports no rights instead of an error. A request about several suspensions
-// then still gets the rights of the others.
+// then still gets the rights of the other suspensions.
 func TestRightsOfDamagedCall(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(tool.Ticket{}))), func(t *testing.T, w *world) {
 		s := w.do(spec("t", "")).Open()

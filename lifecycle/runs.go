@@ -36,7 +36,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.awaitEnds(ctx, p.Namespace, id)
 	if err := ctx.Err(); err != nil {
-		return ids, err // The calls were cancelled, but some still need to end. They do so in the background.
+		return ids, err // Some of the cancelled calls may not have ended yet. They end in the background.
 	}
 	if err := e.outbox.EndRun(ctx, p.Namespace, id); err != nil {
 		return ids, refusal.OfCall(err, id)

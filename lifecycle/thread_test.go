@@ -13,7 +13,7 @@ import (
 )
 
 // TestCallsOfAThreadRunOneAfterAnother checks calls of one thread outside a batch. Calls that are not concurrency-safe run one after
-// another, in the order of their arrival. Calls that are read-only and concurrency-safe do not wait, and neither do calls of other threads.
+// another, in the order of their arrival. Read-only and concurrency-safe calls do not wait. Calls of other threads do not wait.
 func TestCallsOfAThreadRunOneAfterAnother(t *testing.T) {
 	p, order := held(), []string{}
 	note := made("note", mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {

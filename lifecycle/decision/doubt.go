@@ -26,7 +26,7 @@ const maxAnswer = 1000
 
 // DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. said is the reason why the tool could not
 // report what the attempt did, or nil if the tool was not asked. key is the attempt's idempotency key. The parameters of the ticket contain
-// both, for the person who looks for the effect.
+// said and key, for the person who looks for the effect.
 func DoubtTicket(title string, said error, key string) *tool.Ticket {
 	about := map[string]any{"tool_asked": said != nil, "idempotency_key": key}
 	if said != nil {

@@ -11,8 +11,8 @@ import (
 // grows with the number of resources and not with its square. This matters because a full queue compares each call with thousands of
 // others.
 //
-// Each resource is a key, and the keys are sorted. A resource contains another if its key is a prefix of the other key. If one key is a
-// prefix of another, every key that is sorted between the two has this prefix too.
+// Each resource is a key, and the keys are sorted. Resource A contains resource B if the key of A is a prefix of the key of B. If one key
+// is a prefix of another, every key that is sorted between the two has this prefix too.
 type uses struct{ changed, shared []string }
 
 func usesOf(list []tool.Resource) (u uses) {

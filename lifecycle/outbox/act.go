@@ -46,7 +46,7 @@ type Config struct {
 	Log       *zap.Logger
 	Limits    store.DocumentLimits
 	Hooks     func() *hook.Set            // returns the hooks in force
-	Held      func() bool                 // reports whether the actions may belong to another store, from which this one was copied
+	Held      func() bool                 // reports whether the actions may belong to another store, from which this store was copied
 	Own       func(context.Context) error // returns an error when nothing may start, because another daemon may own the journal
 	Documents func(namespace, run, thread string) tool.Documents
 	Fatal     func(error) // reports that the journal failed

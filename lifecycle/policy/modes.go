@@ -165,8 +165,8 @@ func (s *Service) modeOwner(ctx context.Context, p tool.Principal, b RunOrThread
 	return owner, nil
 }
 
-// mayChange checks the rights for both modes. A principal may leave only a mode that it may also choose. Only an operator may leave a mode
-// that no longer exists.
+// mayChange checks the rights for the current and the new mode. A principal may leave only a mode that it may also choose. Only an operator
+// may leave a mode that no longer exists.
 func (s *Service) mayChange(p tool.Principal, from, to string) error {
 	may, exists := s.cfg.Modes.MayChoose(to, p)
 	if !exists {

@@ -87,7 +87,8 @@ func seesDescription(p tool.Principal, c *call.Call) bool {
 	return len(c.Attempts) > 0 || c.Description.Kind == ""
 }
 
-// Events returns events of a call as a principal may see them. Other watchers share the events, so Events copies those that it changes.
+// Events returns events of a call as a principal may see them. Other watchers share the events, so Events copies the events that it
+// changes.
 func Events(p tool.Principal, c *call.Call, events []call.Event) []call.Event {
 	cloned := false
 	for i := range events {
