@@ -24,7 +24,7 @@ type Query struct {
 	// The following conditions need the record of a call: see [Query.Holds].
 	Executed []Executed
 	Errors   []tool.Code       // code of the result's error
-	Labels   map[string]string // the run has all of these
+	Labels   map[string]string // the run has all of these labels
 	Text     string            // part of the tool id or of the title; upper and lower case are the same
 	// After is the position of the last call of the previous page. Zero begins at the first page.
 	After int64

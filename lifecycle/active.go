@@ -442,7 +442,7 @@ func (l *activeCall) unslot() {
 	}
 }
 
-// metered returns the meter of the call's tool. For a new call of a registered tool it caches the meter.
+// metered returns the meter of the call's tool: the cached meter, if there is one.
 func (l *activeCall) metered() *meter.Meter {
 	if l.meter != nil {
 		return l.meter
@@ -454,7 +454,7 @@ func (l *activeCall) metered() *meter.Meter {
 	return l.e.meters.Of(def.Descriptor)
 }
 
-// meterLocked counts a change of status in the meter of the tool.
+// meterLocked counts a change of status in the meter of the tool, and in the number of open questions.
 func (l *activeCall) meterLocked(before call.Status, c *call.Call) {
 	if before == call.Suspended && c.Status != before {
 		l.e.limits.Questions.Closed(c)

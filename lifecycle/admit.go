@@ -215,7 +215,7 @@ func (c *capacity) giveBack(release func()) {
 	}
 }
 
-// before calls the Before hooks of this attempt. A failed hook fails the call only if the hook is required.
+// before calls the Before hooks of this attempt. A failed hook fails the call only if the hook is required or broke the protocol.
 func (p *pipeline) before(ctx context.Context) outcome.Conclusion {
 	for i := range p.hooks.Before {
 		entry := &p.hooks.Before[i]

@@ -19,9 +19,9 @@ func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Sec
 // moment.
 const leastStop = time.Second
 
-// stopNested asks the tool of a call to end its nested calls, and waits for their end. It waits at most for the sum of most and endingTime.
-// After the end of the drain period, it waits at most for endingTime. The outcome of the call is stored and published only after stopNested
-// returns.
+// stopNested asks the tool of a call to end its nested calls, and waits for their end, at most for the sum of most and endingTime. The
+// context of the tool ends after most, or endingTime after the end of the drain period. The outcome of the call is stored and published
+// only after stopNested returns.
 func stopNested(p *pipeline, most time.Duration) (left outcome.Nested) {
 	s := p.def.Stopper()
 	if s == nil {

@@ -294,7 +294,7 @@ func superseded(r call.CancelRequest, by string) call.CancelRequest {
 
 // cancelWhere cancels the calls that the query selects, but not the calls of the run whose id is in except. It finds calls in memory, which
 // may not be in the journal yet, and calls in the journal. In a batch it starts with the last call. Otherwise the end of an earlier call
-// could make a later one begin. Suspended calls with nested calls end last, after the end of all calls was requested.
+// could make a later call begin. Suspended calls with nested calls end last, after the end of all calls was requested.
 func (e *Engine) cancelWhere(ctx context.Context, p tool.Principal, q call.Query, r call.CancelRequest, except string) (ids []string, err error) {
 	e.behind.Settle()
 	a := cancelling{e: e}

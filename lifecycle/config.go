@@ -91,7 +91,7 @@ type Config struct {
 	// RemoveNulls removes from the text of arguments the nulls that strict mode added for optional parameters, and reports whether it
 	// changed the text. nil removes none.
 	RemoveNulls func(parameters json.RawMessage, arguments string) (string, bool)
-	// MachineActions lists the actions of questions that no person answers. If it is nil, only in_doubt is such an action.
+	// MachineActions lists the actions of questions that no person answers. If it is nil, there are none.
 	MachineActions gating.MachineActions
 
 	call.Limits                // limits of running and waiting calls, questions, failing sources and storage

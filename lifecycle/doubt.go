@@ -108,8 +108,8 @@ func (d doubt) asks() bool {
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
-// undecided ends a call in doubt, or suspends it with a question to a person. said is what the tool answered, or nil
-// if the daemon did not ask it.
+// undecided ends a call in doubt, or suspends it with a question to a person. said is what the tool answered, or nil if the daemon did not
+// ask the tool.
 func (d doubt) undecided(ctx context.Context, said error) settlement {
 	p := d.p
 	if !d.asks() {

@@ -73,8 +73,8 @@ func (p *pipeline) storeEnd(s step, out *outcome.Terminal) error {
 	}
 }
 
-// finalStep returns the last step of a call. The terminal event comes last, after the events in before and
-// those of After hooks.
+// finalStep returns the last step of a call. The terminal event comes last, after the events in before, the events of After hooks and the
+// document events.
 func (p *pipeline) finalStep(out *outcome.Terminal, before ...call.Event) step {
 	l := p.l
 	c := l.peek()

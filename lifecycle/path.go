@@ -36,7 +36,7 @@ type pipeline struct {
 
 	fresh     bool // this is the first pipeline run of the call
 	rewritten bool // the arguments are final: the Rewrite hooks have run
-	ahead     bool // runs in the goroutine of the request
+	ahead     bool // the goroutine of the request runs all stages if the call need not wait
 	tentative bool // if a gate intercepts the call, the pipeline run ends as Postponed, because earlier calls must run first
 	outlived  bool // the attempt began under the previous daemon
 

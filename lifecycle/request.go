@@ -15,8 +15,9 @@ type admission struct {
 	as tool.Principal
 }
 
-// checkCapacity returns an error when the daemon has no capacity for new calls. n is the number of calls that may wait at the same time. On success
-// the calls count as a pipeline run, so that a drain does not end before the calls start. The caller must then start them or call Leave.
+// checkCapacity returns an error when the daemon accepts no new calls of the run now. n is the number of calls that may wait at the same
+// time. On success the calls count as a pipeline run, so that a drain does not end before the calls start. The caller must then start them
+// or call Leave.
 func (a *admission) checkCapacity(l *activeCall, run *tool.Run, d limit.Demand, n int) error {
 	blocked := a.e.owners.Blocked(l.key.Namespace, run.ID)
 	admitted := a.e.drain.Admit()

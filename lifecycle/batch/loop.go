@@ -250,7 +250,7 @@ func (b *loop) launch(calls []int) {
 		if r == nil {
 			r = b.members[i].Enter()
 		} else {
-			r.Cancel() // Without this, the pipeline run could continue: the goroutine that stored the cancel request may not have called Cancel yet.
+			r.Cancel() // Without this, the pipeline run could continue: the goroutine that stored the cancel request may not have stopped the call yet.
 		}
 		r.Launch()
 	}

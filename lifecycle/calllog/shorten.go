@@ -128,7 +128,7 @@ func (p *Shortener) cut(r *tool.Result, message string, most int, whole string) 
 	return fmt.Sprintf("%s\n[… %d of %d bytes left out%s …]\n%s", head, len(message)-len(head)-len(tail), len(message), whole, tail), nil
 }
 
-// keep stores the removed text of a result and returns its handle, or "" when there is no space for it.
+// keep stores the full text of a shortened field and returns its handle, or "" when there is no space for it.
 func (p *Shortener) keep(r *tool.Result, name, mimeType, text string) (string, error) {
 	r.Truncated = true
 	name, err := p.Output.Store(name, []byte(text), p.Thread)

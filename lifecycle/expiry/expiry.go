@@ -20,8 +20,8 @@ import (
 const (
 	// longestWait bounds the time between two checks, because the clock may be changed while Run waits.
 	longestWait = 15 * time.Second
-	// atOnce is the number of suspensions of a namespace that end concurrently. It is more than one, so that a call with slow hooks or
-	// tools does not delay all others of its namespace.
+	// atOnce is the number of suspensions of a namespace that end concurrently. It is more than one, so that a call with slow hooks or tools
+	// does not delay all other calls of its namespace.
 	atOnce = 32
 )
 

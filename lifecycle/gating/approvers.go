@@ -10,7 +10,8 @@ import (
 
 // People finds the principals that could answer a ticket.
 type People interface {
-	// CanApprove reports whether the namespace has as many different principals as a requires. The subjects in not do not count.
+	// CanApprove reports whether the namespace has enough different principals for the approvers a. The subjects in the list not are not
+	// counted.
 	CanApprove(namespace string, a *tool.Approvers, not ...string) bool
 }
 

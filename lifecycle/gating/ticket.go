@@ -101,7 +101,8 @@ const (
 // source that ends with a colon stands for all sources that begin with it.
 type MachineActions map[string]string
 
-// ForPeople reports whether a question with this action waits for a person.
+// ForPeople reports whether an UNATTENDED run may not ask a question with this action. A question about an attempt in doubt is always
+// allowed.
 func (m MachineActions) ForPeople(action string) bool {
 	_, machine := m[action]
 	return action != ActionDoubt && !machine

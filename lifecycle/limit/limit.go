@@ -6,8 +6,7 @@
 //   - [Circuits]: calls to a source are refused for a time after its upstream failed several times in a row.
 //   - [Storage]: how many bytes a namespace may have in the journal and the spool.
 //
-// The limits answer immediately, start no goroutine and do not depend on the engine. A limit of zero means no limit, and checking it costs
-// nothing.
+// The limits answer immediately, start no goroutine and do not depend on the engine. Checking a limit that is not set costs nothing.
 package limit
 
 import (

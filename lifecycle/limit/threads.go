@@ -12,7 +12,7 @@ import (
 type Thread struct{ Namespace, Thread, Parent string }
 
 // Threads holds the queues with running or waiting calls. A call waits for every earlier call of its queue whose resources overlap its own,
-// and for no other. So calls that overlap run in their order of arrival, and no call waits for a later one. Calls that are safe to run
+// and for no other. So calls that overlap run in their order of arrival, and no call waits for a later call. Calls that are safe to run
 // concurrently use no queue.
 type Threads struct {
 	length int // maximum number of calls that wait in each queue

@@ -12,8 +12,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Other is the name under which the calls of some tools are counted together: unregistered tools, and all tools after the first thousand.
-// Callers choose tool names, and a caller must not be able to create any number of metric series.
+// Other is the name under which the calls of some tools are counted together: unregistered tools, frontend tools, and all tools after the
+// first thousand. Callers choose tool names, and a caller must not be able to create any number of metric series.
 const Other = "other"
 
 const meteredTools = 1000

@@ -57,8 +57,8 @@ type Continued struct {
 // daemon has lost its journal. It is then unknown what is stored, and the next daemon recovers the call.
 type Unaccepted struct{ Err error }
 
-// Lost leaves the attempt open, because the tool could not observe how the attempt ended. The engine recovers the call later, when no
-// earlier call of the thread runs.
+// Lost leaves the attempt open, because the tool could not observe how the attempt ended. The engine then recovers the call as after a
+// crash.
 type Lost struct{}
 
 // Postponed leaves the call unchanged: a gate intercepted it, but earlier calls must run first.
@@ -96,7 +96,7 @@ func refused(e tool.Error) *Terminal {
 	return &Terminal{Status: call.Failed, Executed: call.NotStarted, Result: failure(&e)}
 }
 
-// notRun returns the outcome of a call that was not allowed to run.
+// notRun returns the outcome of a call that was not run. After hooks are called, unlike for refused.
 func notRun(e tool.Error) *Terminal {
 	e.Aborted = true
 	return failed(call.NotStarted, e)

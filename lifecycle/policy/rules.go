@@ -93,7 +93,7 @@ func (p *Policies) acceptsRules(s *call.Suspension, namespace string) error {
 	return nil
 }
 
-// Scopes returns the scopes for which by may remember an approval, or why there are none.
+// Scopes returns the scopes for which the principal by may remember an approval, or why there are none.
 func (p *Policies) Scopes(c *call.Call, s *call.Suspension, by tool.Principal) (scopes []tool.Scope, err error) {
 	if err := p.acceptsRules(s, c.Namespace); err != nil {
 		return nil, err

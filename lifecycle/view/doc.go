@@ -4,5 +4,5 @@
 // their namespace.
 //
 // To describe a call, a tool may read data that the caller may not read, such as the lines that an edit would change. The approvers of a
-// question see this data, because they must know what they approve. The caller sees it after the gates have allowed the call.
+// question see this data, because they must know what they approve. The caller sees this data after the gates have allowed the call.
 package view

@@ -19,7 +19,8 @@ func (r *Records) Run(ctx context.Context, p tool.Principal, id string) (*call.R
 	return run, err
 }
 
-// Runs returns a page of runs, the run with the newest call first, and the position for the next page; zero means that there is none.
+// Runs returns a page of runs, the run with the newest call first, and the position for the next page; zero means that there is no next
+// page.
 func (r *Records) Runs(ctx context.Context, p tool.Principal, q *call.RunQuery) (runs []*call.RunSummary, next int64, err error) {
 	r.cfg.Settle()
 	add := func(newest *call.Call) (bool, error) {

@@ -26,8 +26,8 @@ type feedWatcher struct {
 }
 
 // WatchFeed streams the events of the calls of a run or of a thread. When both ids are empty, it streams the events of the whole namespace.
-// A client that may not see the calls of others gets only its own. An empty cursor starts at the oldest stored event. A watcher that
-// follows the whole namespace starts at the next event instead.
+// A client that may not see the calls of others gets only the events of its own calls. An empty cursor starts at the oldest stored event. A
+// watcher that follows the whole namespace starts at the next event instead.
 func (s *Service) WatchFeed(ctx context.Context, p tool.Principal, run, thread, cursor string, follow bool) (call.Stream, error) {
 	f, err := view.Feed(p, run, thread)
 	if err != nil {
