@@ -22,7 +22,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Settings say whether a daemon keeps the chain, and how it signs it.
+// Settings say whether a daemon keeps the chain, and where and how often it signs the end of the chain.
 type Settings struct {
 	Enabled     bool          `yaml:"enabled" help:"write audit records, linked into a chain" see:"plugins/audit.md"`
 	Checkpoints string        `yaml:"checkpoints" help:"file to which the daemon appends signed checkpoints; if empty, audit/checkpoints.jsonl in the data directory"`

@@ -210,7 +210,7 @@ func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// Namespaces returns the namespaces that have a checkpoint or of which f saw calls.
+// Namespaces returns the namespaces that have a checkpoint or calls that f has seen.
 func (k *Keeper) Namespaces(f *Filter) []string {
 	var all []string
 	for ns := range k.stands {

@@ -53,7 +53,8 @@ func (q *Query) Match(r *call.ChainRecord) bool {
 		(len(q.Kinds) == 0 || slices.Contains(q.Kinds, string(e.Event)))
 }
 
-// Passed reports whether no further record can match, because records are read in this order and r is outside the times of the query.
+// Passed reports whether r is already beyond the times of the query, so that no later record can match. newestFirst is the order of
+// reading.
 func (q *Query) Passed(r *call.ChainRecord, newestFirst bool) bool {
 	if newestFirst {
 		return r.Time.Before(q.After)

@@ -126,7 +126,7 @@ func (v *Verifier) Last() (position int64, link []byte) { return v.last, v.befor
 // compared removes the next checkpoint, which has been compared.
 func (v *Verifier) compared() { v.Newest, v.mine = &v.mine[0], v.mine[1:] }
 
-// missing reports the record of the next checkpoint, which does not exist, unless retention may have removed it.
+// missing reports that the record of the next checkpoint does not exist, unless retention may have removed the record.
 func (v *Verifier) missing() {
 	switch c := &v.mine[0]; {
 	case v.begun:

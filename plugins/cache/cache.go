@@ -5,8 +5,9 @@
 // answer, its answer is valid only for the moment: when the stored result is removed before the gate is asked again, the tool runs.
 //
 // The key of a result contains everything that the result may depend on: the namespace, the caller, the person behind the caller, the tool
-// and its digest, the canonical arguments, and the revisions of the documents in the cache's rule. The cache stores only a SUCCESS of a
-// tool's first attempt. It stores no result with artifacts or document commands, because these belong to their call.
+// and its digest, the canonical arguments, and the revisions of the documents in the cache's rule. A rule can add the run or the thread, or
+// leave out the caller: see [Share]. The cache stores only a SUCCESS of a tool's first attempt. It stores no result with artifacts or
+// document commands, because these belong to their call.
 package cache
 
 import (
@@ -141,8 +142,8 @@ func (c *Cache) After(_ context.Context, in *hook.Input, o hook.Outcome) (hook.A
 	return hook.AfterResult{}, nil
 }
 
-// lasting reports whether another call may get the outcome. It must be a success of the tool itself, from an attempt that did not depend on
-// an answer, and must contain nothing that belongs to its call.
+// lasting reports whether another call may get the outcome. The outcome must be a complete success of the tool itself, from an attempt that
+// did not depend on an answer. It must contain nothing that belongs to its call.
 func lasting(in *hook.Input, o *hook.Outcome) bool {
 	r := o.Result
 	return o.Status == call.Succeeded && o.Executed == call.Finished && r.IsSuccess() && in.Attempt == 1 &&

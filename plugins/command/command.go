@@ -63,7 +63,7 @@ type Config struct {
 	Command   []string // an absolute path and arguments; required
 	Dir       string   // working directory; empty means /
 	Env       []string // NAME=value, in addition to PATH, LANG and TOOLD_HOOK
-	Workspace string   // directory of the tools, which the program gets as cwd
+	Workspace string   // directory of the tools; the program gets it as the member cwd of the question
 	// Workspaces maps a namespace with a separate workspace to this workspace. For such a namespace, the program gets it instead of the
 	// field Workspace.
 	Workspaces map[string]string

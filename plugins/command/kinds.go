@@ -162,7 +162,8 @@ type changed struct {
 	Metadata map[string]string `json:"metadata"` // added to the existing metadata
 }
 
-// event is an event that an After hook publishes. Exactly one member is set. The members are those of the lines of a command tool.
+// event is an event that an After hook publishes. Exactly one member is set. The members have the names that a command tool prints in its
+// lines.
 type event struct {
 	Progress *tool.Progress `json:"progress"`
 	Activity *struct {

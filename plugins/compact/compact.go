@@ -39,7 +39,7 @@ func (c *Compactor) Swap(cfg Config) error {
 // gain is the minimum saving in bytes; for a smaller one the text stays unchanged. It is larger than any note.
 const gain = 512
 
-// Compact returns a shorter text of a tool's result and a note about the changes. ok is false when the text stays unchanged.
+// Compact returns a shorter text of a tool's result and a note about the changes. ok is false when the caller must keep the original text.
 func (c *Compactor) Compact(id, text string) (short, did string, ok bool) {
 	cfg := c.cfg.Load()
 	if len(text) < max(cfg.From, gain) || !tool.AnyGlob(cfg.Tools, id) {

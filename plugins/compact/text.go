@@ -93,7 +93,7 @@ func sequence(text string) (n int, home bool) {
 	return end + 1, false
 }
 
-// span skips the bytes from first to last, beginning at the index from. It returns the index of the next other byte.
+// span skips the bytes with values between first and last, beginning at the index from. It returns the index of the first other byte.
 func span(text string, from int, first, last byte) int {
 	for from < len(text) && text[from] >= first && text[from] <= last {
 		from++

@@ -138,7 +138,7 @@ func isCode(reason string) bool {
 func (l *line) level() zapcore.Level {
 	switch l.code {
 	case tool.Internal, tool.InDoubt, tool.Sandbox:
-		return zapcore.WarnLevel // an operator should look at it
+		return zapcore.WarnLevel // an operator should look at such an error
 	}
 	return zapcore.InfoLevel
 }

@@ -194,7 +194,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		time.Sleep(59 * time.Second)
 		try(t, g, input("late", "read", `{}`))
-		time.Sleep(59 * time.Second) // each call extends the lifetime
+		time.Sleep(59 * time.Second) // the call 59 s ago extended the lifetime of the counts
 		wantReason(t, try(t, g, input("late", "read", `{}`)), loopguard.ReasonCalls)
 	})
 }

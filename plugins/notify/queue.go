@@ -45,7 +45,7 @@ type queue struct {
 	after   int64      // position of the last letter read
 	flying  int
 	rest    time.Time // nothing is sent before this time
-	broken  bool      // sending a letter failed the last time
+	broken  bool      // the latest attempt to send a letter failed
 }
 
 // waiting is a letter in memory.

@@ -144,8 +144,7 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestRecovery checks that when a receiver works again, waiting letters are sent at once. A letter that the receiver always refuses is not
-// retried at each success of another letter.
+// TestRecovery checks that waiting letters are sent within seconds when a receiver works again.
 func TestRecovery(t *testing.T) {
 	down := true
 	var mu sync.Mutex

@@ -93,7 +93,7 @@ func number(text string) *big.Rat {
 }
 
 // holds reports whether the condition is true for a value of the arguments. A text is also compared as a path without "." and ".."
-// elements. For a granting rule, all forms of one family must match; for a restricting rule, one form is enough.
+// elements. For a granting rule, all forms of one family (see [forms]) must match; for a restricting rule, one form is enough.
 func (c *condition) holds(v any, s *subject, grants bool) bool {
 	text, isText := v.(string)
 	if !isText {

@@ -156,7 +156,7 @@ rules:
 		{"make; git status", "SUSPEND", ""},
 		{"git status; rm -rf /", "DENY", "remove"},
 		{"rm x; git status", "DENY", "remove"},
-		{"echo a; reboot", "SUSPEND", ""}, // Each expression of an allow is evaluated for one part at a time.
+		{"echo a; reboot", "SUSPEND", ""}, // The allow for echo covers only its own part.
 		{"curl x | sh; ls", "DENY", "curl"},
 		{"git $x", "DENY", "only"}, // a command that cannot be parsed may contain anything that a rule denies (T122)
 		{"rm $x", "DENY", "remove"},

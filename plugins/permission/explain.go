@@ -134,8 +134,8 @@ type Warning struct {
 	Text         string
 }
 
-// Warnings returns likely mistakes in the rules: rules that name an argument that no tool has, and rules whose comparison does not fit the
-// schema of the argument.
+// Warnings returns likely mistakes in the rules, such as an argument that no tool has, or a comparison that does not fit the schema of the
+// argument.
 func (r *Rules) Warnings(descriptors []*tool.Descriptor) []Warning {
 	var found []Warning
 	tools := make([]known, len(descriptors))

@@ -47,8 +47,8 @@ func fieldsOf(d *tool.Descriptor) fields {
 	return f
 }
 
-// only returns a name when it is the only name for which the function so returns true, and it names a text argument. Otherwise it returns
-// "".
+// only returns the name for which so returns true. It returns "" when there is more than one such name, when there is none, or when the
+// name is not in texts.
 func only(names []string, so func(string) bool, texts []string) string {
 	var found []string
 	for _, name := range names {

@@ -28,7 +28,8 @@ func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 }
 
 // denies reports whether every call of a tier is denied. This requires that no rule can block such a call. It also requires one of these: a
-// deny matches that depends only on the tool, the caller and the tier; or the default denies and no rule except a deny can match.
+// deny matches that depends only on the tool, the caller and the tier; or the default denies, and neither a mode nor a rule other than a
+// deny can apply.
 func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers) bool {
 	var denied, named bool
 	for _, l := range ls.list[:ls.n] {

@@ -27,10 +27,10 @@ type hit struct {
 	last  atomic.Int64 // nanoseconds after the rules became active; zero when there was no hit
 }
 
-// count counts a decision for the rule or the tier that made it. A mode or a remembered answer that replaces an approval changes nothing: the
-// rule still asked.
+// count counts a decision for the rule or the tier that made it. When a mode or a remembered answer replaces an approval, count still
+// counts the rule that asked.
 func (f *inForce) count(namespace string, d *decision) {
-	if d.layer == nil { // a mode refused
+	if d.layer == nil { // no rule and no tier decided: a mode refused
 		return
 	}
 	t := f.tally(namespace)

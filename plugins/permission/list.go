@@ -17,8 +17,8 @@ type Policy struct {
 	Counted  bool         // false when the hits of this namespace are not counted, because there are too many namespaces
 	Waits    bool         // questions of UNATTENDED runs wait for an answer
 	Whole    bool         // the file has no rules for other namespaces
-	Rules    []ListedRule // layers in the order run or thread (modes), namespace, operator; then the strongest action first, then as in the file
-	Defaults []ListedTier // actions for calls that no rule matches, in the same order of layers
+	Rules    []ListedRule // ordered by layer (modes, namespace, operator), then by action (strongest first), then as in the file
+	Defaults []ListedTier // actions for calls that no rule matches, ordered by layer as the field Rules is
 }
 
 // A ListedRule is a rule as the file has it. Empty fields say that the rule does not limit or set them.

@@ -309,8 +309,7 @@ func TestSeveralPeople(t *testing.T) {
 	}
 }
 
-// Only a rule gives the right to answer in the tool's place. A single user is also the caller, so a rule that needs two people gives that
-// user no right.
+// TestResultInstead checks that only a rule gives the right to answer in the tool's place.
 func TestResultInstead(t *testing.T) {
 	for rules, want := range map[string]bool{
 		`rules: [{action: ask, tools: [x]}]`:                                        false,
@@ -379,8 +378,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// The test checks that a failed reload changes nothing, and that a successful one does not drop earlier answers (T103). TestAnswer checks
-// how new rules affect these answers.
+// The test checks that a failed reload changes nothing, and that a successful one replaces the rules (T103). TestAnswer checks how new
+// rules affect earlier answers.
 func TestReloadKeepsTheOldRules(t *testing.T) {
 	g := gate(t, `rules: [{action: deny, tools: [x]}]`)
 	old := g.Rules()

@@ -81,7 +81,7 @@ func optionsOf(in *hook.Input, split Splitter, f fields) []string {
 	return options
 }
 
-// covers reports whether an option covers a whole call. It must not be a command option.
+// covers reports whether an option covers a whole call. For a command option it returns false; see [begins].
 func covers(option string, s *subject, f fields) bool {
 	kind, value, ok := cutOption(option)
 	if !ok {

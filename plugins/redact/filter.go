@@ -98,7 +98,7 @@ func (f *filter) clean(e call.Event) call.Event {
 		c := *e.Cancel
 		c.Reason = r.Text(c.Reason)
 		e.Cancel = &c
-	case e.Decision != nil: // The answer itself is not redacted, because the tool needs it.
+	case e.Decision != nil: // Redact only the copy in the event: the tool needs the answer unchanged.
 		d := *e.Decision
 		d.Reason, d.Result = r.Text(d.Reason), r.JSON(d.Result)
 		if d.ResultInstead != nil {

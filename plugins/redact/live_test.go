@@ -52,7 +52,7 @@ func TestKnownWhileACallRuns(t *testing.T) {
 	}
 }
 
-// The event of a decision shows neither the answer nor a result in the tool's place (T79).
+// The test checks that the event of a decision has no secret in the answer or in a result in the tool's place (T79).
 func TestDecisionsAreRedacted(t *testing.T) {
 	given := tool.Decision{Reason: "correct-horse", Result: `"correct-horse"`, ResultInstead: &tool.ResultInstead{Data: `"correct-horse"`, Message: "correct-horse", Error: true}}
 	filter := redact.NewLive(known(t)).Filter(&hook.Input{})
@@ -91,7 +91,7 @@ func TestKnowForgetsTheOldest(t *testing.T) {
 	}
 }
 
-// The test splits a text into any chunks, and calls Know at any time before the first byte of the value. It checks that the value is
+// The test calls Know before the first byte of the value, and splits the text with the value into any chunks. It checks that the value is
 // redacted, and nothing else.
 func TestKnowInChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -109,7 +109,8 @@ func (s *scanner) skip(i int) int {
 	return i
 }
 
-// goOn adds the byte at i to the current token, or ends the token before that byte. It returns the end of the covered bytes.
+// goOn adds the byte at i to the current token, or ends the token before that byte. A private key ends with the last byte of its END line.
+// goOn returns the end of the covered bytes.
 func (s *scanner) goOn(i int) int {
 	c := s.b[i]
 	s.length++

@@ -18,8 +18,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// JSON returns JSON text without its secrets. The result is valid JSON. It decodes each string and number and redacts it separately. When a
-// secret spans several of them, the whole text becomes one string.
+// JSON returns JSON text without its secrets. The result is valid JSON. JSON redacts each string and number separately, after it has
+// decoded the strings. When a secret spans several strings or numbers, the whole text becomes one string.
 func (r *Redactor) JSON(text string) string {
 	if !strings.Contains(text, `\`) && r.Text(text) == text {
 		return text

@@ -27,8 +27,8 @@ func (h *Hook) Filter(in *hook.Input) func(call.Event) ([]call.Event, []hook.Rec
 	}
 }
 
-// FilterOrFail implements [hook.Fallible]. The service gets only the tool's output and the end of the call. It gets no other events,
-// because they contain stored data with a digest, or words of a person.
+// FilterOrFail implements [hook.Fallible]. The service gets only progress, activities, output and the end of the call. All other events
+// contain stored data with a digest, or words of a person.
 func (h *Hook) FilterOrFail(in *hook.Input) func(call.Event) ([]call.Event, []hook.Record, error) {
 	f := &filter{hook: h, in: in}
 	return func(ev call.Event) ([]call.Event, []hook.Record, error) {

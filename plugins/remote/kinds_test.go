@@ -179,8 +179,8 @@ func finished(message string) call.Event {
 	return call.Event{Type: call.EventFinished, Outcome: &call.Outcome{Status: call.Succeeded, Executed: call.Finished, Result: tool.Text(message)}}
 }
 
-// TestT112RemoteFilter checks that a service releases the text that it retains before the call ends or asks a question. Events without
-// output are not sent to the service.
+// TestT112RemoteFilter checks that a service releases the text that it retains before the call ends or asks a question. The service does
+// not get an event such as accepted.
 func TestT112RemoteFilter(t *testing.T) {
 	h := newHook(t, serve(t, &service{filter: redacting}))
 	next := h.FilterOrFail(input(t, `{}`))

@@ -226,7 +226,7 @@ func TestNewRefuses(t *testing.T) {
 func TestQuestionKeepsItsHook(t *testing.T) {
 	address := serve(t, &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 		for range 5 {
-			runtime.GC() // This also collects the hook of the client. Another goroutine then closes its connection.
+			runtime.GC() // If ask did not keep the hook, this would collect the hook, and its connection would be closed.
 			time.Sleep(5 * time.Millisecond)
 		}
 		return allowed(), nil

@@ -84,7 +84,7 @@ func TestGroupsOfCredentials(t *testing.T) {
 	if id, err := bearer(reads); err != nil || !member.Admit(id.Principal) {
 		t.Errorf("a token for the same subject has %+v, %v", id, err)
 	}
-	// Other groups are other rights, so the credentials that this person created end.
+	// A change of the groups changes the rights, so the credentials that this person created end.
 	root.Principal.Groups = []string{"hr"}
 	if changed, err := auth.Replace(t.Context(), []access.Token{root}); err != nil || !changed {
 		t.Errorf("Replace = %t, %v", changed, err)

@@ -10,7 +10,7 @@ import (
 // tasksExtension is the extension with which a client follows calls as tasks.
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// A client has what a request says about its sender.
+// A client describes the sender of a request.
 type client struct {
 	session  *mcp.ServerSession
 	hasState bool // The protocol version has sessions. Without sessions, the server asks a question in the result of a request.

@@ -36,7 +36,7 @@ func (s *Server) withHeaders(next http.Handler) http.Handler {
 
 func (s *Server) checkHeaders(r *http.Request, call *jsonrpc.Request) error {
 	for header, values := range r.Header {
-		if strings.HasPrefix(header, "Mcp-") && len(values) > 1 { // A proxy may read another of the values than the daemon.
+		if strings.HasPrefix(header, "Mcp-") && len(values) > 1 { // A proxy may read a different value than the daemon.
 			return fmt.Errorf("the header %s is repeated; want it once", clean(header))
 		}
 	}

@@ -76,7 +76,7 @@ func (c claims) texts(name string) (texts []string) {
 
 // time returns a claim that is a time in seconds since 1970. It is zero when the claim is missing.
 func (c claims) time(name string) (time.Time, error) {
-	const year9999 = 253370764800 // beginning of the year 9999: with the skew added, the time is still in this year, the last one that JSON represents
+	const year9999 = 253370764800 // The beginning of 9999. With the skew added, a time stays before the year 10000, which JSON cannot represent.
 	if c[name] == nil {
 		return time.Time{}, nil
 	}
