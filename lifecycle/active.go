@@ -47,7 +47,7 @@ type activeCall struct {
 	stored     bool // the journal has a row for the call
 	log        calllog.Log
 	stalled    bool                              // the journal refused the unwritten events; the next try is after flushPause
-	settlement settlement                        // settlement of the newest pipeline run while it is not committed
+	settlement settlement                        // settlement of the newest pipeline run; the zero value means committed
 	shared     atomic.Pointer[watch.SharedFrame] // frame with the newest events, shared by several watchers; set only with mu held
 	reopen     *store.Run                        // the run that this call reopens; stored with its first change
 	dirty      bool                              // listed in Engine.behind

@@ -180,7 +180,7 @@ type Stats struct {
 	Events, OutputBytes                                                     int64            // published events; bytes that tools printed
 	Unowned                                                                 int64            // calls that [Engine.CheckOwners] found without an owner and adopted
 	Watchers                                                                int64            // current watchers of calls and feeds
-	Unwritten                                                               int              // read-only calls that are not in the journal yet
+	Unwritten                                                               int              // read-only calls with events that are not in the journal yet
 	QueueRefused                                                            int64            // calls that were refused because too many wait
 	OpenCircuits                                                            []limit.Upstream // sources with an open circuit, sorted
 }

@@ -66,7 +66,7 @@ func (e *Engine) DescribeEdit(ctx context.Context, p tool.Principal, suspensionI
 	return out, nil
 }
 
-// preview runs the stages of a call up to its gates. Nothing is stored.
+// preview runs the stages of a call up to and including its gates. Nothing is stored.
 func preview(ctx context.Context, p tool.Principal, pipe *pipeline) *call.Preview {
 	e, c, def := pipe.l.e, pipe.l.c, pipe.def
 	out := &call.Preview{Tool: def.Descriptor.ID, ToolDigest: def.Digest, Isolation: e.catalog.IsolationOf(def.Descriptor), Assessment: def.Descriptor.Effects.Normal()}

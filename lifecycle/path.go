@@ -25,7 +25,7 @@ type pipeline struct {
 	hooks  *hooks.Set
 	def    *Definition
 	stages []stage            // stages that have not run yet
-	early  outcome.Conclusion // conclusion that another goroutine has set
+	early  outcome.Conclusion // conclusion that was determined before the call of run
 
 	arguments call.Parsed  // the requested arguments; on resume, the stored ones or those of the decision
 	basis     gating.Basis // basis of the effective arguments, for all later stages

@@ -295,7 +295,7 @@ func awaitCaller(p *pipeline, linger time.Duration) {
 	p.finishFound(context.Background(), outcome.Restarted(begun(l.record())))
 }
 
-// finishFound ends a call during a recovery.
+// finishFound ends a stored call that has no pipeline run.
 func (p *pipeline) finishFound(ctx context.Context, out *outcome.Terminal) settlement {
 	l := p.l
 	if c := l.record(); began(c) {

@@ -102,7 +102,7 @@ type searcher struct {
 	re    *regexp.Regexp
 	limit int
 	until time.Time
-	line  int64 // number of the line at offset at
+	line  int64 // number of the line at the offset in the field at
 	at    int64
 	shown int
 	hit   bool // an earlier piece of this line has matched

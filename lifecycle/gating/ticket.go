@@ -71,7 +71,7 @@ func checkTexts(t *tool.Ticket) error {
 	if t.Approvers != nil {
 		texts = append(append(texts, t.Approvers.Roles...), t.Approvers.Groups...)
 	}
-	for _, o := range t.RememberOptions { // The size of the options is checked where they are used.
+	for _, o := range t.RememberOptions { // policy.Options checks the size of the options.
 		if !utf8.ValidString(o.Option) || !utf8.ValidString(o.Title) {
 			return errors.New("the ticket is not UTF-8")
 		}

@@ -120,7 +120,7 @@ func (s *Service) WakeBatch(key call.Key) {
 	}
 }
 
-// frameBytes is the maximum number of output bytes in a frame.
+// frameBytes is the maximum total weight of the events in a frame, in bytes.
 const frameBytes = 256 << 10
 
 // fitting returns the leading events that fit into one frame.
