@@ -23,8 +23,8 @@ func waits(w *world, text string) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// TestWatchInbox checks the messages of the inbox. An approver that may not watch the namespace sees the question, its rights, its
-// decision, and the fields of the call that the read mask names.
+// TestWatchInbox checks the inbox of three principals. The approver gets the question with its rights and the fields in the read mask. The
+// viewer gets the question and then the decision. Another caller gets no question.
 func TestWatchInbox(t *testing.T) {
 	w := newWorld(t, options{})
 	c := waits(w, "x")

@@ -86,7 +86,8 @@ func TestWhoAmI(t *testing.T) {
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestClaimSuspension checks that a claim appears in the record of the call and in the feed of the namespace.
+// TestClaimSuspension checks that a claim appears in the record of the call and in the feed of the namespace. It also checks who may claim,
+// and the release.
 func TestClaimSuspension(t *testing.T) {
 	w := newWorld(t, options{})
 	ctx := within(t)

@@ -95,7 +95,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	}
 }
 
-// turns checks that a principal may read a turn exactly when it may get the call of the turn. The message of the turn must contain the same
+// turns checks that a principal that may read a turn may also get the call of the turn. The message of the turn must contain the same
 // result as the call.
 func (s *seen) turns(t *testing.T) {
 	t.Helper()

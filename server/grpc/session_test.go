@@ -409,7 +409,7 @@ func TestP11StalledSessionIsEnded(t *testing.T) {
 	wantRefusal(t, err, codes.ResourceExhausted, "WATCHER_LAGGED")
 }
 
-// TestSessionDrain checks that a drain ends each item with its cursor, and then ends the session.
+// TestSessionDrain checks that a drain ends each item with its cursor and refuses new items. The session ends when the server stops.
 func TestSessionDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
@@ -438,8 +438,7 @@ func TestSessionDrain(t *testing.T) {
 	wantRefusal(t, err, codes.Unavailable, "DRAINING")
 }
 
-// TestT59TokenExpiresDuringSession (T59) checks that a session ends when its token expires, whether the session is idle or busy. It then
-// starts no more items.
+// TestT59TokenExpiresDuringSession (T59) checks that a session ends when its token expires, whether the session has open items or not.
 func TestT59TokenExpiresDuringSession(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		t.Run(fmt.Sprintf("with items %v", moves), func(t *testing.T) {
@@ -480,8 +479,8 @@ func TestSessionBound(t *testing.T) {
 	wantRefusal(t, status.FromProto(all[0].GetError()).Err(), codes.ResourceExhausted, "TOO_MANY_ITEMS")
 }
 
-// TestP11UnreadEndsAreBounded (P11) checks items that end quickly while the client does not read. An item counts as open until the client
-// has read its final answer, so that the number of unread answers is bounded.
+// TestP11UnreadEndsAreBounded (P11) checks items that end quickly while the client does not read. An item counts as open until its final
+// answer was sent, so that the number of unread answers is bounded.
 func TestP11UnreadEndsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

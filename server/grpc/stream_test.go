@@ -331,8 +331,8 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// TestDrain checks that a drain ends each stream with a cursor, even streams that normally do not end. The server refuses new calls, and
-// clients may send them again later.
+// TestDrain checks that a drain ends the stream of a suspended call with a cursor, and refuses new calls as UNAVAILABLE. When the server
+// stops, WatchTools ends too.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})

@@ -97,8 +97,8 @@ func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	}
 }
 
-// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers. The run can call tool_search unless it excludes
-// it.
+// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers. The run can call tool_search without a name in
+// its allow list, unless its exclude list names tool_search.
 func TestSearchKeepsToTheOffer(t *testing.T) {
 	t.Parallel()
 	w := newSearchWorld(t)

@@ -178,7 +178,7 @@ func seedsOfWorkers() [][]byte {
 }
 
 // TestP11UnreadQuestionsAreBounded (P11) checks a worker that does not read the questions of the daemon. The total size of waiting
-// questions is bounded. The daemon sends no further questions, and they end without an answer.
+// questions is bounded. Further questions are not sent, and end without an answer.
 func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	w := newWorld(t, options{prepare: withWorkers(time.Minute)})
 	ctx, cancel := context.WithCancel(within(t))

@@ -124,7 +124,7 @@ func TestLargeData(t *testing.T) {
 	}
 }
 
-// TestCallID checks that a client can choose the id of a call, and that the call then runs once.
+// TestCallID checks that a client can choose the id of a call, and that a second request with this id gets the same call.
 func TestCallID(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})

@@ -58,7 +58,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestNoAnswer checks questions without an answer: the person declines, the person closes the form, or the client cannot show forms.
+// TestNoAnswer checks three cases without an accepted answer: the person declines, the person closes the form, or the client cannot show
+// forms.
 func TestNoAnswer(t *testing.T) {
 	w := newWorld(t)
 	url := w.serve(mcpserver.Config{})

@@ -79,8 +79,8 @@ func TestPreliminaryOutputIsTheEnd(t *testing.T) {
 	}
 }
 
-// TestUnannouncedCallsAreLeftOut checks a call whose log has lost its beginning, and with it the name of the tool. The mapper must send no
-// chunk about this call, because the chunk would end the client's stream.
+// TestUnannouncedCallsAreLeftOut checks a call whose log has lost its beginning, and with it the name of the tool. The mapper must report
+// the gap, but send no chunk of a tool call, because that chunk would end the client's stream.
 func TestUnannouncedCallsAreLeftOut(t *testing.T) {
 	m := uistream.New("m", 6)
 	gap := &tooldv1.Frame{Control: &tooldv1.Frame_Gap{Gap: &tooldv1.Gap{Reason: tooldv1.GapReason_GAP_REASON_TRIMMED, CallId: "c1"}}}
