@@ -121,7 +121,7 @@ type Auth struct {
 	Certificates []Certificate `yaml:"certificates" reload:"always" help:"client certificates that need no token; the first entry that matches applies" see:"../how-to/authenticate-clients.md#client-certificates"`
 	Peers        []Peer        `yaml:"peers" reload:"always" help:"local users that need no token at the unix socket; with entries, every user of the machine can open the socket, and the daemon refuses users without an entry" see:"../how-to/authenticate-clients.md#users-of-the-machine"`
 	// ApproverGroups are the groups whose members may answer a namespace's tickets.
-	ApproverGroups []ApproverGroups `yaml:"approver_groups" help:"groups whose members may answer the tickets of a namespace that name no groups themselves; without an entry, everybody with the role may answer" see:"permission.md#approver-groups"`
+	ApproverGroups []ApproverGroups `yaml:"approver_groups" help:"groups whose members may answer the tickets of a namespace, if a ticket names no other groups; without an entry, everybody with the role may answer" see:"permission.md#approver-groups"`
 }
 
 // ApproverGroups names the groups that answer the tickets of one namespace.

@@ -23,7 +23,7 @@ type ServerSettings struct {
 	Disabled  bool     `yaml:"disabled" help:"ignore the server"`
 	Profile   string   `yaml:"profile" default:"default" help:"isolation of the server's process, as in bash.profile"`
 	Plaintext bool     `yaml:"plaintext" help:"allow unencrypted http to a server on another machine"`
-	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what toold does with the server's process when it does not stop a cancelled call; if empty, restart without trust, and leave with trust hints or full"`
+	OnCancel  string   `yaml:"on_cancel" oneof:"restart leave" help:"what toold does with the server's process when it does not stop a cancelled call; if empty, restart if trust is none, otherwise leave"`
 }
 
 // Server returns the settings for a server, or the defaults when there are none.
