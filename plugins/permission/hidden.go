@@ -27,9 +27,8 @@ func (g *Gate) Hidden(p tool.Principal, d *tool.Descriptor) bool {
 	return true
 }
 
-// denies reports whether every call of a tier is denied. This requires that no rule can block such a call. It also requires one of these: a
-// deny matches that depends only on the tool, the caller and the tier; or the default denies, and neither a mode nor a rule other than a
-// deny can apply.
+// denies reports whether every call of a tier is denied. It returns false when a rule can block such a call. Otherwise it returns true in
+// two cases: a deny without conditions matches; or the default denies, and neither a mode nor a rule other than a deny can apply.
 func (r *Rules) denies(c *candidates, tier tool.Tier, caller string, ls *layers) bool {
 	var denied, named bool
 	for _, l := range ls.list[:ls.n] {

@@ -177,7 +177,7 @@ func (i *issuerOf) MayGrant(namespace string, who *tool.Approvers) bool {
 	return namespace == "default" && who.Admit(tool.Principal{Roles: i.roles})
 }
 
-// A verified token is remembered for five minutes, and a refused one is not. Replacing the External ends the streams of its principals.
+// A verified token is remembered for five minutes, and a refused token is not. Replacing the External ends the streams of its principals.
 func TestVerifiedTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := access.NewAuth(nil, nil)
@@ -236,8 +236,8 @@ func TestVerifiedTokens(t *testing.T) {
 	})
 }
 
-// TestT137CreatedByIssuer (T137) checks that a token ends when it was created with a token of an issuer, and the rights of the issuer
-// change or the issuer is removed. This also holds while the daemon does not run.
+// TestT137CreatedByIssuer (T137) checks tokens that were created with a token of an issuer. They end when the rights of the issuer change
+// or the issuer is removed, also while the daemon does not run.
 func TestT137CreatedByIssuer(t *testing.T) {
 	s := newShelf()
 	signed := access.Credential{Authorization: []string{"Bearer corp:alice.x." + strings.Repeat("y", 20)}}

@@ -45,7 +45,7 @@ type runStream[M any] struct {
 	done   bool // the last message was sent
 }
 
-// serve sends the run. The caller has already called active.
+// serve sends the messages of the run. It returns when the stream has ended.
 func (s *runStream[M]) serve(w http.ResponseWriter, r *http.Request) {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
@@ -99,7 +99,8 @@ func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
 	return err
 }
 
-// rests reports whether each call of the run has ended or waits for an answer, and the mapper has got these events.
+// rests reports whether the stream may end: the mapper has got all events, and each call of the run has ended or waits for an answer. If
+// waits is set, a waiting call keeps the stream open.
 func (s *runStream[M]) rests(ctx context.Context) (bool, error) {
 	if !s.caught {
 		return false, nil // Do not count earlier: otherwise each frame would count all calls.

@@ -107,7 +107,7 @@ func (t *timedWriter) arm() {
 	_ = t.controller.SetWriteDeadline(t.armed.Add(t.stall)) // Ignore the error: if the connection has no deadlines, a write ends only with the connection.
 }
 
-// rearm sets the time limit unless less than a tenth of it has passed.
+// rearm sets the time limit again when more than a tenth of it has passed. For HTTP/2 it always sets the limit.
 func (t *timedWriter) rearm() {
 	if t.disarms || time.Since(t.armed) > t.stall/10 {
 		t.arm()

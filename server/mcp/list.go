@@ -60,8 +60,8 @@ func withTool(list json.RawMessage, definition string) (json.RawMessage, error) 
 	return json.Marshal(append(all, json.RawMessage(definition)))
 }
 
-// sending stores the function that sends messages. It also starts the watch of the tools for a subscription to changes. It does so when it
-// sees the acknowledgement of the subscription, because no other message names the subscription.
+// sending stores the function that sends messages. When the server acknowledges a subscription to changes of the tools, sending starts the
+// watch for it: only the acknowledgement names the subscription.
 func (s *Server) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	s.send = next
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {

@@ -91,9 +91,9 @@ func withProblem(questions mcp.InputRequestMap, problem string) mcp.InputRequest
 	return questions
 }
 
-// elicit asks each question of a suspension, in protocols with sessions. It stops when the client declines a question. Then it applies the
-// answers, and reports whether the state of the call may have changed. If another person answers the suspension meanwhile, or it expires,
-// elicit stops asking and waits for the call.
+// elicit asks the questions of a suspension, in protocols with sessions, and applies the answers. It asks no further question after a
+// declined one. It returns false when a question gets no answer, because the state of the call is then the same. If another person answers
+// the suspension meanwhile, or it expires, elicit stops asking and waits for the call.
 func (s *Server) elicit(ctx context.Context, c *client, st *state, questions mcp.InputRequestMap, report func(*tooldv1.Progress)) (bool, error) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()

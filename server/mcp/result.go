@@ -53,7 +53,8 @@ func (s *Server) finished(ctx context.Context, c *client, st *state) *toolResult
 }
 
 // data returns the complete data of a result. If the journal has only the first and the last part, data reads the artifact with the
-// complete data, because a client may refuse data that does not match the schema of the tool. If the data is too large, data returns nil.
+// complete data, because a client may refuse data that does not match the schema of the tool. If the data is too large or cannot be read,
+// data returns nil.
 func (s *Server) data(ctx context.Context, id string, r *tooldv1.ToolResult, left *int) []byte {
 	var cut struct {
 		Truncated bool   `json:"truncated"`

@@ -35,7 +35,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, next http.Handler
 	next.ServeHTTP(w, r)
 }
 
-// sessionOf returns the session that a request names, or nil if that is a session of another principal.
+// sessionOf returns the session that a request names. It returns nil if there is no such session, or if it belongs to another principal.
 func (s *Server) sessionOf(r *http.Request) *mcp.ServerSession {
 	id := r.Header.Get(sessionHeader)
 	s.owners.mu.Lock()

@@ -157,7 +157,7 @@ func (s *Server) ownCall(ctx context.Context, id string) (*tooldv1.Call, error) 
 func Principal(namespace, subject string) string { return namespace + "/" + subject }
 
 // startTask starts a call for a client with the extension. It uses CallTool, because such a call continues without a watcher. If atOnce is
-// set, it returns a task. Otherwise it returns nil, and the request follows the call for at most taskAfter.
+// set and the tool exists, it returns a task. Otherwise it returns nil, and the request follows the call for at most taskAfter.
 func (s *Server) startTask(ctx context.Context, spec *tooldv1.CallSpec, atOnce bool) (*task, error) {
 	r, err := s.calls.CallTool(ctx, &tooldv1.CallToolRequest{Spec: spec, Wait: durationpb.New(0)})
 	if err != nil || !atOnce || isUnknown(r.GetCall().GetToolDigest(), r.GetCall().GetResult()) {

@@ -105,7 +105,7 @@ func (p *partial) drop(suspension string) {
 }
 
 // taskQuestions returns the questions of a ticket that have no answer yet. Their keys are unique for the life of the task, because they
-// begin with the id of the suspension. It returns nil if the client may not answer the ticket.
+// contain the id of the suspension and the round. It returns nil if the client may not answer the ticket.
 func (s *Server) taskQuestions(ctx context.Context, c *client, q *tooldv1.Suspension) (mcp.InputRequestMap, error) {
 	all, err := s.questionsOf(ctx, c, q)
 	if err != nil || all == nil {

@@ -16,7 +16,7 @@ const (
 	maxRange     = 512 << 10
 )
 
-// ReadArtifact returns a range of the output or of an artifact of a call, or the lines that match a search.
+// ReadArtifact returns a range of bytes or lines of the output or of an artifact of a call, or the lines that match a search.
 func (s *calls) ReadArtifact(ctx context.Context, req *tooldv1.ReadArtifactRequest) (*tooldv1.ReadArtifactResponse, error) {
 	if err := errors.Join(translate.Required("call_id", req.GetCallId()), translate.Required("name", req.GetName())); err != nil {
 		return nil, err

@@ -165,8 +165,8 @@ func (c *workerConn) take(req *tooldv1.ConnectRequest) error {
 	return nil
 }
 
-// report passes the report of a running tool to its call. The worker gets a response only for checkpoints and artifacts. Other reports are
-// dropped when the call refuses them.
+// report passes the report of a running tool to its call. The worker gets an acknowledgement only for checkpoints and artifacts. Other
+// reports are dropped when the call refuses them.
 func (c *workerConn) report(r *tooldv1.WorkerReport) {
 	if m := r.GetReadInput(); m != nil {
 		if c.session.ReadInput(r.GetLeaseId(), m.GetPosition(), int(m.GetMaxBytes()), m.GetClose()) != nil {

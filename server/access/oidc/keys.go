@@ -36,8 +36,8 @@ const (
 	fetchTime = 5 * time.Second
 
 	maxDocument = 1 << 20 // bytes of a response of an issuer
-	maxKeys     = 64      // keys of a key set that are used
-	minRSA      = 2048    // bits of an RSA key
+	maxKeys     = 64      // a key set with more keys is refused
+	minRSA      = 2048    // bits of the shortest RSA key that is used
 )
 
 // A publicKey is a key of an issuer.
@@ -263,7 +263,8 @@ func checkURL(text string) error {
 	return fmt.Errorf("%q is not https", short(text))
 }
 
-// parseKeys returns the usable keys of a JSON Web Key Set. It skips keys for encryption, symmetric keys and keys of unknown types.
+// parseKeys returns the usable keys of a JSON Web Key Set. It skips keys for encryption, symmetric keys, short RSA keys and keys of unknown
+// types.
 func parseKeys(text []byte) ([]publicKey, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -19,7 +19,7 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// Skew is the difference of clocks that a token may have from the daemon: it is accepted this long before nbf and after exp.
+// Skew is the difference of clocks that a token may have from the daemon: it is accepted this long before nbf and iat, and after exp.
 const Skew = time.Minute
 
 // MaxToken bounds the size of a token, in bytes.
