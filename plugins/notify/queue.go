@@ -32,7 +32,7 @@ const (
 type queue struct {
 	target Target
 	keys   func(context.Context) ([]Secret, error)
-	log    *zap.Logger // only the goroutine in run uses these fields
+	log    *zap.Logger // set by run
 	client *http.Client
 	woken  chan struct{} // has capacity 1
 	unread atomic.Bool   // the outbox may contain letters that are not in memory
@@ -251,8 +251,8 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	return ""
 }
 
-// recovered is called when a receiver accepts letters again. It makes the waiting letters due earlier. A receiver may refuse one letter
-// while it accepts others. For such a letter, the delay doubles each time.
+// recovered is called when the receiver has accepted a letter. It makes letters with failed attempts due earlier. A receiver may refuse one
+// letter while it accepts others. For such a letter, the delay doubles each time.
 func (q *queue) recovered(now time.Time) {
 	if q.broken {
 		q.log.Info("delivery recovered")

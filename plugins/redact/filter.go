@@ -136,7 +136,7 @@ func (r *Redactor) Result(in *tool.Result) *tool.Result {
 	return &out
 }
 
-// Contents redacts texts, and bytes that are text. It does not change other bytes, because that would damage them.
+// Contents redacts texts, URIs, names, and bytes that are text. It does not change other bytes, because that would damage them.
 func (r *Redactor) Contents(in []tool.Content) []tool.Content {
 	out := slices.Clone(in)
 	for i := range out {

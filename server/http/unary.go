@@ -102,7 +102,7 @@ func (m *method) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.out) // Ignore the error: a write fails only when the client is gone.
 }
 
-// again is a request body that can be read again from the beginning.
+// again is a request body that begins with the bytes that were already read.
 type again struct {
 	io.Reader
 	io.Closer

@@ -20,7 +20,8 @@ func readUsual(text []byte, m proto.Message) bool {
 }
 
 // A reader reads JSON objects and writes the encoded form of their messages. Each member must be a known field that occurs at most once.
-// Its value must be a string, a boolean, a name of an enum value, or a message. For anything else the methods return false.
+// The field must be neither a list or map nor in a oneof. Its value must be a string, a boolean, a name of an enum value, or a message. For
+// anything else the methods return false.
 type reader struct {
 	in  []byte // bytes that are not read yet
 	out []byte
@@ -140,7 +141,7 @@ func (r *reader) name() (string, bool) {
 	return name, ok
 }
 
-// escapes maps the character after a backslash to the byte that both mean. Texts with \u are left to protojson.
+// escapes maps the character after a backslash to the byte that the escape stands for. Texts with \u are left to protojson.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // text writes the content of a string. It does not check the encoding.

@@ -129,7 +129,7 @@ func delimits(c byte) bool {
 	return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r'
 }
 
-// endOfString returns the position after the string that begins at a position.
+// endOfString returns the position after the string that begins at the position at.
 func endOfString(b []byte, at int) int {
 	for at++; b[at] != '"'; at++ {
 		if b[at] == '\\' {

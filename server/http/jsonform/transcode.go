@@ -99,7 +99,7 @@ func (t *transcoder) field(in []byte, number protowire.Number, kind protowire.Ty
 	return in, true
 }
 
-// elements writes one element of a list, or several numbers that are packed. It adds a comma after each.
+// elements writes one element of a list, or several packed numbers. It adds a comma after each element.
 func (t *transcoder) elements(in []byte, kind protowire.Type, f *member) (rest []byte, ok bool) {
 	if kind != protowire.BytesType || !f.packed {
 		rest, ok = t.value(in, kind, f)
@@ -219,7 +219,7 @@ func appendFraction(dst []byte, nanos int64) []byte {
 		nanos, unit = nanos/1000, unit/1000
 	}
 	point := len(dst)
-	dst = strconv.AppendInt(dst, unit+nanos, 10) // a one, and the digits with zeros before them
+	dst = strconv.AppendInt(dst, unit+nanos, 10) // The added unit gives a leading one, which keeps the zeros before the digits.
 	dst[point] = '.'
 	return dst
 }
