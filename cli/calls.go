@@ -171,7 +171,7 @@ func listCalls(ctx context.Context, a *App, c *client, request *tooldv1.ListCall
 		}
 		all = append(all, page.GetCalls()...)
 		for _, id := range page.GetBrokenCallIds() {
-			fmt.Fprintf(a.Err, "toold: the record of call %s is broken\n", show.Line(id))
+			fmt.Fprintf(a.Err, "toold: the record of call %s is damaged\n", show.Line(id))
 		}
 		request.PageToken = page.GetNextPageToken()
 		if request.PageToken == "" || limit > 0 && len(all) >= limit {
@@ -182,7 +182,7 @@ func listCalls(ctx context.Context, a *App, c *client, request *tooldv1.ListCall
 		return err
 	}
 	if request.PageToken != "" {
-		fmt.Fprintf(a.Err, "there are more: --page %s\n", show.Line(request.PageToken))
+		fmt.Fprintf(a.Err, "there are more; the next page: --page %s\n", show.Line(request.PageToken))
 	}
 	return nil
 }

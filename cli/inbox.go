@@ -142,9 +142,9 @@ func (a *App) printInbox(all []*tooldv1.Call, more bool) error {
 	}
 	switch {
 	case more:
-		fmt.Fprintf(a.Err, "\nthe oldest %d; there are more: --limit 0\n", len(all))
+		fmt.Fprintf(a.Err, "\nthere are more than these %d calls; --limit 0 lists all\n", len(all))
 	case len(all) == 0:
-		fmt.Fprintln(a.Err, "nothing waits")
+		fmt.Fprintln(a.Err, "no call waits for a decision")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 func workThrough(ctx context.Context, a *App, c *client, request *tooldv1.ListCallsRequest, limit int) error {
 	in, out, ok := a.terminal()
 	if !ok {
-		return Usagef("the keys need a terminal")
+		return Usagef("the interactive inbox needs a terminal")
 	}
 	return inbox.Run(ctx, inbox.Config{
 		Daemon: &inboxDaemon{c: c, request: request, limit: limit}, In: in, Out: out,
@@ -135,10 +135,10 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 
 func howItWent(e *tooldv1.CallEvent) string {
 	if e.GetSuspended() != nil {
-		return "asks again"
+		return "waits for another decision"
 	}
 	if v := e.GetVoteRecorded(); v != nil {
-		return fmt.Sprintf("%d of %d votes; somebody else has to agree", v.GetVotes(), v.GetNeeded())
+		return fmt.Sprintf("%d of %d votes; another approver must vote", v.GetVotes(), v.GetNeeded())
 	}
 	f := e.GetFinished()
 	text := show.Status(f.GetStatus())

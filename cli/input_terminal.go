@@ -114,7 +114,7 @@ func (s *attached) loop(ctx context.Context, others *sync.WaitGroup) (detached b
 			}
 		case b, ok := <-s.keys:
 			if !ok {
-				return false, errors.New("the terminal is gone")
+				return false, errors.New("the terminal was closed")
 			}
 			if leave {
 				continue

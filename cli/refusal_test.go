@@ -111,7 +111,7 @@ func TestCancelTellsWhatWasKilled(t *testing.T) {
 		say    string
 	}{
 		{"killed", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
-			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42, ConfirmedAt: at}}}}, 0, "killed and gone: process 42 at"},
+			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42, ConfirmedAt: at}}}}, 0, "killed, end confirmed: process 42 at"},
 		{"not seen to die", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request},
 			Processes: &tooldv1.ProcessReport{Killed: []*tooldv1.KilledProcess{{ProcessId: 42}}, KillUnverified: true}}, 1, "may still run"},
 		{"nothing to kill", &tooldv1.CancelCallResponse{Call: &tooldv1.Call{Status: cancelled, CancelRequest: request}}, 0, "no process had to be killed"},

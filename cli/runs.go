@@ -157,7 +157,7 @@ func printPage[T proto.Message](a *App, all []T, table, next string) error {
 		return err
 	}
 	if next != "" {
-		fmt.Fprintf(a.Err, "there are more: --page %s\n", show.Line(next))
+		fmt.Fprintf(a.Err, "there are more; the next page: --page %s\n", show.Line(next))
 	}
 	return nil
 }

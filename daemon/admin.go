@@ -129,7 +129,7 @@ func (a adminOf) Judged(ctx context.Context, source, id string, before int64, li
 func (a adminOf) Backup(ctx context.Context, p tool.Principal, directory string) (*call.Backup, error) {
 	s, ok := a.d.store.(*sqlite.Store)
 	if !ok {
-		return nil, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up as such, with pg_dump or the server's own archive")
+		return nil, call.Refuse(call.FailedPrecondition, "BACKUP_FAILED", "the store is a PostgreSQL database: back it up with pg_dump, or with the WAL archive of the server")
 	}
 	if err := a.d.cfg.MayHoldBackup(directory); err != nil {
 		return nil, call.InvalidField("directory", "%v", err)

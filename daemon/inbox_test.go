@@ -197,7 +197,7 @@ func TestInboxTerminal(t *testing.T) {
 		if size[0] < 40 {
 			x.expect("toold: too")
 		} else {
-			x.expect("toold inbox", "move")
+			x.expect("toold inbox", "select")
 		}
 		if size[0] < 40 {
 			continue
@@ -245,7 +245,7 @@ func TestInboxLosesTheDaemon(t *testing.T) {
 	x.press("ay")
 	x.expect("write: ")
 	s.start()
-	x.expect("the daemon is back")
+	x.expect("connected to the daemon again")
 	x.press("ay")
 	x.expect("0 wait, 1 decided here", "write: SUCCEEDED")
 	x.press("q")
@@ -277,22 +277,22 @@ func TestInboxKeepsAndVotes(t *testing.T) {
 	bob := as("bob")
 	bob.expect("2 wait", "src/a.txt", "0 of 2 votes")
 	bob.press("a")
-	bob.expect("Approve", "1  yes, and for a day also calls with exactly these arguments", "2  yes, and for a day also calls for anything in src", "1-2 yes, and keep it")
+	bob.expect("Approve", "1  yes, and for a day also calls with exactly these arguments", "2  yes, and for a day also calls for anything in src", "1-2 approve and remember")
 	bob.press("3")
 	bob.press("2")
-	bob.expect("Where does it hold?", "r  in the run run-1", "t  in the thread thread-1", "w  for whatever the caller does")
+	bob.expect("for which calls?", "r  calls of the run run-1", "t  calls of the thread thread-1", "w  calls of the whole namespace")
 	bob.press("n") // The inbox asks for the scope of the rule. The key n cancels, so nothing is decided.
 	bob.expect("nothing was decided")
 	bob.press("a")
-	bob.expect("yes, and keep it")
+	bob.expect("approve and remember")
 	bob.press("2")
-	bob.expect("Where does it hold?")
+	bob.expect("for which calls?")
 	bob.press("t")
 	bob.expect("1 waits, 1 decided here", "write: SUCCEEDED")
 	bob.press("a")
 	bob.expect("0 of 2 votes. ", "Approve")
 	bob.press("y")
-	bob.expect("0 wait, 2 decided here", "bash: 1 of 2 votes; somebody else has to agree")
+	bob.expect("0 wait, 2 decided here", "bash: 1 of 2 votes; another approver must vote")
 	bob.press("q")
 	bob.end()
 	if c := p.became(kept); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {

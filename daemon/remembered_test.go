@@ -27,7 +27,7 @@ func TestRememberedAnswers(t *testing.T) {
 	}
 	want(do("rules"), 0, "no answers are remembered")
 	want(write("src/a.txt", "r"), cli.ExitSuspended)
-	want(do("inbox", "s-"), 0, "A yes can be kept for", "1  calls with exactly these arguments", "2  calls for anything in src")
+	want(do("inbox", "s-"), 0, "Offers to remember the approval", "1  calls with exactly these arguments", "2  calls for anything in src")
 	want(do("describe", "--suspension", "s-", "path=src/b.txt", "content=y"), 0, "src/b.txt", "ALLOW, answered")
 	want(do("describe", "--suspension", "s-", "--json", `{"path":1}`), cli.ExitUsage, "content: is required")
 	want(do("describe", "--suspension", "s-"), cli.ExitUsage, "needs the edited arguments")

@@ -91,7 +91,7 @@ func (m *model) empty() []string {
 	if !m.loaded {
 		return nil
 	}
-	return show.Wrap("\nNothing waits for a decision. What comes appears here by itself.", m.width)
+	return show.Wrap("\nNothing waits for a decision. New questions appear here.", m.width)
 }
 
 // rows returns n lines of the list. The chosen entry is among them.
@@ -149,7 +149,7 @@ func (m *model) bottom(f *frame) (lines []string) {
 			lines = append(lines, show.Short(fmt.Sprintf("  %d  yes, and for a day also %s", i+1, show.OptionTitle(o)), m.width))
 		}
 	case keeping:
-		lines = append(lines, m.view.Marked(show.Short("Yes, and keep it. Where does it hold?", m.width)))
+		lines = append(lines, m.view.Marked(show.Short("Approve and remember: for which calls?", m.width)))
 		for _, place := range m.places() {
 			lines = append(lines, show.Short("  "+place[0]+"  "+place[1], m.width))
 		}
@@ -176,12 +176,12 @@ func (m *model) said() []string {
 func (m *model) places() (all [][2]string) {
 	run := m.chosen().call.GetRun()
 	if id := run.GetRunId(); id != "" {
-		all = append(all, [2]string{"r", "in the run " + show.Line(id)})
+		all = append(all, [2]string{"r", "calls of the run " + show.Line(id)})
 	}
 	if id := run.GetThreadId(); id != "" {
-		all = append(all, [2]string{"t", "in the thread " + show.Line(id)})
+		all = append(all, [2]string{"t", "calls of the thread " + show.Line(id)})
 	}
-	return append(all, [2]string{"w", "for whatever the caller does (operators)"})
+	return append(all, [2]string{"w", "calls of the whole namespace (operators)"})
 }
 
 func (m *model) question() string {
@@ -254,7 +254,7 @@ func cutFirst(s string) (first, rest string, ok bool) {
 }
 
 func (m *model) keys() string {
-	pairs := []string{"j k", "move", "enter", "look closer", "a", "approve", "e", "edit", "d", "decline", "?", "help", "q", "quit"}
+	pairs := []string{"j k", "select", "enter", "ticket", "a", "approve", "e", "edit", "d", "decline", "?", "help", "q", "quit"}
 	if e := m.chosen(); e != nil && isQuestion(e.call.GetSuspension()) {
 		pairs[5] = "answer"
 	}
@@ -266,7 +266,7 @@ func (m *model) keys() string {
 	case confirming:
 		pairs = []string{"y", "yes", "n", "no"}
 		if n := len(m.options()); n > 0 {
-			pairs = append(pairs, "1"+orNothing(n == 1, fmt.Sprintf("-%d", n)), "yes, and keep it")
+			pairs = append(pairs, "1"+orNothing(n == 1, fmt.Sprintf("-%d", n)), "approve and remember")
 		}
 	case keeping:
 		pairs = []string{"esc", "back, nothing is decided"}
@@ -274,13 +274,13 @@ func (m *model) keys() string {
 			pairs = slices.Insert(pairs, 2*i, place[0], "there")
 		}
 	case reasoning, answering:
-		pairs = []string{"enter", "send", "esc", "back, nothing is decided", "ctrl-u", "empty the line"}
+		pairs = []string{"enter", "send", "esc", "back, nothing is decided", "ctrl-u", "clear the line"}
 		if m.form != nil && m.form.at+1 < len(m.form.fields) {
 			pairs[1] = "next"
 		}
 	case choosing:
 		if len(m.entries) == 0 {
-			pairs = []string{"r", "look again", "q", "quit"}
+			pairs = []string{"r", "refresh", "q", "quit"}
 		}
 	}
 	var b strings.Builder
@@ -296,18 +296,19 @@ func (m *model) keys() string {
 
 func (m *model) help(room int) []string {
 	const text = `
-j k, arrows     choose a call            g G         the first, the last
-enter           its ticket alone         space b     turn its pages, J K a line
-a               approve what is shown, or answer a question; it is asked again,
-                and a number keeps the yes for calls like it
-e               edit the arguments, or the answer, in $EDITOR; then it is asked
+j k, arrows     select a call            g G         first call, last call
+enter           show the whole ticket    space b     next page, previous page
+                                         J K         next line, previous line
+a               approve the call, or answer its question. Confirm with y. Or
+                press a number: the approval then counts for similar calls too
+e               edit the arguments, or the answer, in $EDITOR; then confirm
 d               decline; the model reads your reason
-c               claim it for 5 minutes: others see that you look at it
-r               look again now           q, ctrl-c   leave
+c               claim the call for 5 minutes: others see that you look at it
+r               refresh the list         q, ctrl-c   quit
 
-An approval counts for exactly what is shown. When somebody else is first, or
-the call changes, nothing is done and it says so. What you decided goes on by
-itself, also when you leave.`
+An approval is valid only for the ticket that you see. When another person
+decides first, or the call changes, the inbox says so and decides nothing. The
+calls that you decided continue when you quit.`
 	lines := show.Wrap(text, m.width)
 	return lines[:min(len(lines), room)]
 }

@@ -95,7 +95,7 @@ func (s *session) loop() error {
 			return nil
 		case b, ok := <-s.t.typed:
 			if !ok {
-				return errors.New("the terminal is gone")
+				return errors.New("the terminal was closed")
 			}
 			keys, rest = decodeKeys(append(rest, b...), false)
 			lone.Reset(escapeTime)
@@ -159,7 +159,7 @@ func (s *session) look() {
 			case err != nil:
 				s.m.say(err.Error(), true)
 			case lost:
-				s.m.say("the daemon is back", false)
+				s.m.say("connected to the daemon again", false)
 			}
 			if lost = err != nil; !lost {
 				s.m.list(calls, more)

@@ -249,7 +249,7 @@ func (m *model) begin(letter string) request {
 		m.say("this call is no longer suspended", true)
 		return nothing
 	case e.sent:
-		m.say("your answer is on its way", false)
+		m.say("the inbox is sending your answer", false)
 		return nothing
 	}
 	m.behind, m.input, m.arguments, m.form = m.mode, "", "", nil

@@ -119,7 +119,7 @@ func (v View) callArguments(c *tooldv1.Call) string {
 		if by := c.GetRewrittenBy(); len(by) > 0 {
 			why = ", changed by " + Line(strings.Join(by, ", "))
 		}
-		b.WriteString("\n" + v.paint(bold, "Arguments that count"+why) + " " + v.announce(effective) + "\n" + indent(v.Arguments(effective)))
+		b.WriteString("\n" + v.paint(bold, "Effective arguments"+why) + " " + v.announce(effective) + "\n" + indent(v.Arguments(effective)))
 	}
 	return b.String()
 }

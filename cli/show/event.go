@@ -46,7 +46,7 @@ func (v View) Event(e *tooldv1.CallEvent) string {
 		if c := e.GetClaimed().GetClaim(); c != nil {
 			return say("claimed", waits, "by "+principal(c.GetClaimedBy())+", until "+v.clock(c.GetUntil()))
 		}
-		return say("released", waits, "nobody looks at the question")
+		return say("released", waits, "nobody claims the question now")
 	case e.GetResumed() != nil:
 		return say("decided", good, v.decision(e.GetResumed().GetDecision(), false))
 	case e.GetCancelRequested() != nil:
@@ -120,7 +120,7 @@ func (v View) Control(f *tooldv1.Frame) string {
 	case f.GetLagged() != nil:
 		return v.paint(waits, "lagged") + "     this watcher was too slow and was cut off\n"
 	case f.GetClosing().GetReason() == tooldv1.ClosingReason_CLOSING_REASON_DRAIN:
-		return v.paint(waits, "closing") + "    the daemon drains\n"
+		return v.paint(waits, "closing") + "    the daemon is stopping\n"
 	case f.GetSnapshot() != nil:
 		c := f.GetSnapshot()
 		return v.paint(dim, "snapshot") + "   " + v.paint(bold, Line(c.GetTool())) + "  " + v.paint(statusColor(c.GetStatus()), Status(c.GetStatus())) +
@@ -132,13 +132,13 @@ func (v View) Control(f *tooldv1.Frame) string {
 func conflict(r tooldv1.StateConflictReason) string {
 	switch r {
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_TYPE:
-		return "is of another kind"
+		return "has a value of another type"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_RANGE:
 		return "would have too many digits"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_SIZE:
 		return "would be too large"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_ROOM:
-		return "has no room"
+		return "does not fit into its scope"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_SCOPE:
 		return "may not be written by this tool"
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_BROKEN:
@@ -146,7 +146,7 @@ func conflict(r tooldv1.StateConflictReason) string {
 	case tooldv1.StateConflictReason_STATE_CONFLICT_REASON_JOURNAL:
 		return "was not accepted by the journal"
 	}
-	return "was changed by somebody else"
+	return "was changed by another call or person"
 }
 
 // Waits says in one line what a queued call waits for.
@@ -168,7 +168,7 @@ func Waits(q *tooldv1.CallQueued) string {
 	case tooldv1.QueueReason_QUEUE_REASON_TOOL:
 		return "waits for a slot: all " + limit + " of the tool are taken" + ahead
 	case tooldv1.QueueReason_QUEUE_REASON_HOLD:
-		return "waits until the work of an earlier daemon has surely ended"
+		return "waits for the hold after a failover: the earlier daemon may still run calls"
 	}
 	return "waits for a slot"
 }

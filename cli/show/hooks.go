@@ -24,5 +24,5 @@ func (v View) Hooks(hooks []*tooldv1.HookState) string {
 			{Line(h.GetName()), bold}, {Line(strings.Join(h.GetKinds(), " ")), ""}, state, {Number(h.GetAsked()), ""}, {Number(h.GetFailed()), ""}, {Line(last), dim},
 		})
 	}
-	return v.table([]string{"HOOK", "KINDS", "STATE", "ASKED", "FAILED", "WHERE, OR WHAT IS WRONG"}, 20, rows)
+	return v.table([]string{"HOOK", "KINDS", "STATE", "ASKED", "FAILED", "PLACE OR PROBLEM"}, 20, rows)
 }

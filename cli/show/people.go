@@ -15,7 +15,7 @@ func (v View) WhoAmI(w *tooldv1.WhoAmIResponse) string {
 		expires = v.clock(w.GetExpiresAt())
 	}
 	if w.GetReadOnly() {
-		rights = "may only read"
+		rights = "read-only"
 	}
 	roles := make([]string, 0, len(p.GetRoles()))
 	for _, r := range p.GetRoles() {

@@ -43,7 +43,7 @@ func TestWhoAmI(t *testing.T) {
 			RememberScopes: []tooldv1.RememberScope{tooldv1.RememberScope_REMEMBER_SCOPE_RUN, tooldv1.RememberScope_REMEMBER_SCOPE_THREAD},
 		}},
 	})
-	for _, want := range []string{"ann", "bank", "approver", "finance, ops", "may only read", "never", "no: no way", "yes, for this run or thread"} {
+	for _, want := range []string{"ann", "bank", "approver", "finance, ops", "read-only", "never", "no: no way", "yes, for this run or thread"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}

@@ -142,10 +142,10 @@ func (v View) Processes(p *tooldv1.ProcessReport) string {
 	}
 	var b strings.Builder
 	if gone != nil {
-		b.WriteString("killed and gone: process " + strings.Join(gone, ", ") + "\n")
+		b.WriteString("killed, end confirmed: process " + strings.Join(gone, ", ") + "\n")
 	}
 	if alive != nil {
-		b.WriteString(v.paint(bad, "killed, but the end was not observed: process "+strings.Join(alive, ", ")) + "\n")
+		b.WriteString(v.paint(bad, "killed, end not confirmed: process "+strings.Join(alive, ", ")) + "\n")
 	}
 	if p.GetKillUnverified() {
 		b.WriteString(v.paint(bad, "Processes of the call may still run (kill_unverified).") + "\n")

@@ -27,7 +27,7 @@ func (v View) Ruling(r *Ruling) string {
 	case "SUSPEND":
 		verdict, color, means = "ASK", waits, "the call waits for an answer"
 	case "DENY":
-		verdict, color, means = "DENY", bad, "the call fails, the run goes on"
+		verdict, color, means = "DENY", bad, "the call fails, and its run continues"
 	case "BLOCK":
 		verdict, color, means = "BLOCK", bad, "the call fails and its run is blocked"
 	}

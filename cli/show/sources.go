@@ -33,9 +33,9 @@ func (v View) Sources(sources []*tooldv1.Source) string {
 			refused.WriteString("  " + v.paint(bad, Line(s.GetName())+" "+Line(r.GetName())) + "  " + Line(r.GetReason()) + "\n")
 		}
 	}
-	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER, OR WHAT IS WRONG"}, 24, rows)
+	text := v.table([]string{"SOURCE", "STATE", "SINCE", "TOOLS", "TRUST", "SERVER OR PROBLEM"}, 24, rows)
 	if wrong.Len() > 0 {
-		text += "\nwhat is wrong:\n" + wrong.String() // the table has no room for the whole message
+		text += "\nproblems:\n" + wrong.String() // the table has no room for the whole message
 	}
 	if refused.Len() > 0 {
 		text += "\nnot taken:\n" + refused.String()

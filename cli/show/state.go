@@ -131,7 +131,7 @@ func (v View) Checkpoints(all []*tooldv1.AuditCheckpoint) string {
 
 // Verified shows the result of verifying an audit chain.
 func (v View) Verified(r *tooldv1.VerifyAuditResponse) string {
-	text := v.paint(good, "the chain holds")
+	text := v.paint(good, "the chain is unchanged")
 	if len(r.GetFindings()) > 0 {
 		text = v.paint(bad, "the chain was changed")
 	}

@@ -61,12 +61,12 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 	}
 	for i, o := range s.GetRememberOptions() {
 		if i == 0 {
-			b.WriteString("\n" + v.paint(bold, "A yes can be kept for") + v.paint(dim, "  "+remember) + "\n")
+			b.WriteString("\n" + v.paint(bold, "Offers to remember the approval") + v.paint(dim, "  "+remember) + "\n")
 		}
 		b.WriteString(fmt.Sprintf("  %d  ", i+1) + cut(OptionTitle(o), tableWidth-6) + "\n")
 	}
 	if r := s.GetResponseSchema(); r != "" {
-		b.WriteString("\n" + v.paint(bold, "An answer has to meet") + " " + v.announce(r) + "\n" + indent(prettyJSON(r)))
+		b.WriteString("\n" + v.paint(bold, "Schema of the answer") + " " + v.announce(r) + "\n" + indent(prettyJSON(r)))
 	}
 	return b.String()
 }

@@ -159,7 +159,7 @@ func (v View) Info(i *tooldv1.GetInfoResponse) string {
 		"store", Line(i.GetStore()+" "+i.GetStoreId())+fmt.Sprintf(", epoch %d", i.GetEpoch()),
 		"features", Line(strings.Join(i.GetFeatures(), " ")),
 		"calls", fmt.Sprintf("%s run at once, %s wait", Number(int64(l.GetRunningCalls())), Number(int64(l.GetQueuedCalls()))),
-		"of each", shares(l),
+		"shares", shares(l),
 		"limits", fmt.Sprintf("arguments %s, result %s, ticket %s, frame %s", Size(l.GetArguments()), Size(l.GetResult()), Size(l.GetTicket()), Size(l.GetFrame())),
 		"kept", fmt.Sprintf("ended calls %s, tickets at most %s", Duration(l.GetRetention().AsDuration()), Duration(l.GetSuspension().AsDuration())),
 	)
@@ -216,7 +216,7 @@ func shares(l *tooldv1.Limits) string {
 			parts = append(parts, Number(int64(queued))+" wait")
 		}
 		if open > 0 {
-			parts = append(parts, Number(int64(open))+" ask")
+			parts = append(parts, Number(int64(open))+" questions")
 		}
 		if len(parts) > 0 {
 			lines = append(lines, who+": "+strings.Join(parts, ", "))
@@ -235,7 +235,7 @@ func shares(l *tooldv1.Limits) string {
 		bytes int64
 	}{{"thread", l.GetOutputQuotaThread()}, {"namespace", l.GetOutputQuotaNamespace()}} {
 		if o.bytes > 0 {
-			lines = append(lines, o.of+": "+Size(o.bytes)+" of output kept")
+			lines = append(lines, o.of+": "+Size(o.bytes)+" of output stored")
 		}
 	}
 	if n := l.GetCircuitFailures(); n > 0 {

@@ -40,7 +40,7 @@ type Config struct {
 	TLS        TLS                 `yaml:"tls" reload:"started"`
 	Auth       Auth                `yaml:"auth"`
 	Rules      string              `yaml:"rules" reload:"always" help:"file of permission rules; if empty, the tier of each tool decides" see:"permission.md"`
-	SingleUser bool                `yaml:"single_user" help:"where rules require a second person (four eyes), ask the only user to type a confirmation instead; records show this"`
+	SingleUser bool                `yaml:"single_user" help:"the daemon has only one user: where rules require a second person (four eyes), it asks the user to type a confirmation instead; records show this"`
 	Limits     Limits              `yaml:"limits"`
 	Documents  documents.Settings  `yaml:"documents"`
 	Failover   Failover            `yaml:"failover"`
@@ -78,7 +78,7 @@ type Config struct {
 
 // HTTP holds what browsers may do at the address listen.http.
 type HTTP struct {
-	Hosts   []string `yaml:"hosts" help:"names under which a proxy passes requests on; IP addresses, names below localhost and the names of the certificate need no entry" see:"http.md#browsers"`
+	Hosts   []string `yaml:"hosts" help:"host names in the requests that a reverse proxy forwards; IP addresses, names below localhost and the names of the certificate need no entry" see:"http.md#browsers"`
 	Origins []string `yaml:"origins" help:"origins, such as https://app.example.com, whose pages may send requests with a token" see:"http.md#browsers"`
 }
 
@@ -172,9 +172,9 @@ type ToolConcurrency struct {
 
 // Failover says how soon a daemon stops its effects after it loses its PostgreSQL store, and how long the next daemon waits for that.
 type Failover struct {
-	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"greatest age of the proof that the daemon owns its PostgreSQL store; the daemon needs such a proof before it starts a tool that changes something" see:"../how-to/use-postgresql.md#two-daemons"`
-	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without a proof of ownership of the store after which the daemon ends; after a third of this time without contact the server frees the store"`
-	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time within which a daemon that ends for lack of a proof kills its tools"`
+	Start time.Duration `yaml:"start" default:"2s" min:"10ms" max:"1m" help:"largest age of the last proof that the daemon owns its PostgreSQL store; before a tool that changes something starts, the daemon needs a proof of at most this age" see:"../how-to/use-postgresql.md#two-daemons"`
+	Lease time.Duration `yaml:"lease" default:"30s" min:"100ms" max:"10m" help:"time without a proof of ownership of the store after which the daemon ends; after a third of this time without contact, the PostgreSQL server frees the store"`
+	Kill  time.Duration `yaml:"kill" default:"5s" min:"10ms" max:"1m" help:"time in which a daemon kills its tools when it ends because of failover.lease"`
 	Hold  time.Duration `yaml:"hold" default:"40s" min:"100ms" max:"1h" help:"time for which a daemon that took over the store does not touch the attempts of the other daemon; at least 1.1 times the sum of lease and kill"`
 }
 

@@ -123,7 +123,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"twice", "data: a\ndata: b\n", nil, nil, []string{"toold.yaml:", "line 2", "already defined"}},
 		{"syntax", "data: [\n", nil, nil, []string{"toold.yaml:", "line "}},
 		{"two documents", "data: a\n---\ndata: b\n", nil, nil, []string{"more than one document"}},
-		{"smaller indentation", "   listen:\n  tcp: 127.0.0.1:1\n", nil, nil, []string{"indented less than the first one"}},
+		{"smaller indentation", "   listen:\n  tcp: 127.0.0.1:1\n", nil, nil, []string{"less indentation than the first line"}},
 		{"type", "limits: {concurrency: many}\n", nil, nil, []string{`:1:23: limits.concurrency: "many" is not a whole number`}},
 		{"a word that YAML takes for another", "workspace: no\nsingle_user: maybe\n", nil, nil, []string{`"maybe" is not true or false`}},
 		{"a number for text", "data: 5\n", nil, nil, []string{`"5" is not text`}},

@@ -34,7 +34,7 @@ func (c *Config) readYAML(text []byte) error {
 	if err = decoder.Decode(&yaml.Node{}); err == nil {
 		return fmt.Errorf("%s: more than one document", r.file)
 	} else if !errors.Is(err, io.EOF) { // The decoder ends the document at a line that does not fit into it. It reports such a line only when it looks for the next document.
-		return fmt.Errorf("%s: not YAML after the first settings: a line is indented less than the first one, or breaks the form", r.file)
+		return fmt.Errorf("%s: not YAML after the first settings: a line has less indentation than the first line, or is not valid", r.file)
 	}
 	if root := document.Content[0]; root.Tag != "!!null" {
 		r.group(root, reflect.ValueOf(c).Elem(), "")

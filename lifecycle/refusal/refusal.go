@@ -14,12 +14,12 @@ import (
 )
 
 // Held refuses to continue a call of a store that may be a copy. The daemon of the original store may continue the same call.
-var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored: an operator releases or ends the call (toold release), or starts the daemon with --moved when the file was only moved")
+var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored, so the call is held. An operator can release or cancel it with toold release. If the store was only moved, restart the daemon with --moved")
 
 // Draining returns the refusal of a new call while the daemon is stopping.
 func Draining() error {
 	return &call.Refusal{Kind: call.Unavailable, Reason: "DRAINING", RetryAfter: time.Second,
-		Message: "the daemon is stopping; send this again to the next one"}
+		Message: "the daemon is stopping; send the request again to the next daemon"}
 }
 
 // UnknownCall returns the refusal "not found". It is the same for a call that does not exist and for one that the principal may not see.
@@ -41,7 +41,7 @@ func OfCall(err error, id string) error {
 	case errors.Is(err, store.ErrFull):
 		return call.Refuse(call.ResourceExhausted, "STORAGE_FULL", "the disk of the journal is full; nothing was stored, try again when there is space")
 	case errors.Is(err, store.ErrBusy):
-		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal is busy; nothing was stored, send it again"}
+		return &call.Refusal{Kind: call.Unavailable, Reason: "JOURNAL_BUSY", RetryAfter: time.Second, Message: "the journal is busy; nothing was stored, send the request again"}
 	}
 	return fmt.Errorf("call %s: %w", id, err)
 }

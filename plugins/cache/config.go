@@ -24,7 +24,7 @@ type Rule struct {
 	TTL       time.Duration `yaml:"ttl" min:"1s" max:"1d" help:"time that a result is kept"`
 	Share     Share         `yaml:"share" default:"caller" oneof:"run thread caller namespace" help:"callers that get a result: the same caller in the same run, in the same thread, or anywhere; or all callers of the namespace"`
 	Documents []Document    `yaml:"documents" help:"documents whose change makes the stored results invalid, as RUN/key, THREAD/key or NAMESPACE/key"`
-	OpenWorld bool          `yaml:"open_world" help:"also keep results of calls that reach systems of other owners; tools must then be ids, not globs"`
+	OpenWorld bool          `yaml:"open_world" help:"also store results of calls that reach systems outside the operator's control; tools must then be ids, not globs"`
 }
 
 // runOf returns the run at whose end a stored result is removed, or "".

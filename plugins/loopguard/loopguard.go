@@ -34,8 +34,8 @@ const maxFailing = 64
 
 // A Config configures a guard.
 type Config struct {
-	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"number of calls with equal tool and arguments that may run among the last calls of a run; the next one is refused; 0 means no limit" see:"plugins/loopguard.md"`
-	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of the newest calls of a run among which equal calls are counted for repeats"`
+	Repeats  int           `yaml:"repeats" default:"0" min:"0" max:"1000" help:"largest number of calls with the same tool and arguments among the newest calls of a run; toold refuses the next such call; 0 means no limit" see:"plugins/loopguard.md"`
+	Window   int           `yaml:"window" default:"20" min:"1" max:"1000" help:"number of the newest calls of a run in which loopguard.repeats counts equal calls"`
 	Except   []string      `yaml:"except" format:"glob" help:"globs on the ids of tools whose calls may repeat, such as those that poll"`
 	Calls    int           `yaml:"calls" default:"0" min:"0" max:"1000000000" help:"largest number of calls of a run; 0 means no limit"`
 	Failures int           `yaml:"failures" default:"0" min:"0" max:"1000" help:"number of consecutive failures of one tool in a run after which toold refuses one call of the tool; 0 means no limit"`

@@ -24,7 +24,7 @@ type Target struct {
 	File      string        `yaml:"secret_file" help:"file of one or two signing keys, one a line: whsec_ and the base64 of 24 to 64 bytes"`
 	Reference string        `yaml:"secret" format:"reference" help:"replaces secret_file: a reference secret://name to a secret in the same format; toold reads it for each attempt"`
 	Authority string        `yaml:"ca" help:"PEM file of the certificate authority of the receiver; if empty, the authorities of the system"`
-	Content   bool          `yaml:"content" help:"include the title of the call, and its result as a model reads it, after the filters"`
+	Content   bool          `yaml:"content" help:"include the title of the call and its filtered result, in the form that models read"`
 	Timeout   time.Duration `yaml:"timeout" default:"10s" min:"1ms" max:"1m" help:"longest time of one attempt"`
 	First     time.Duration `yaml:"first_delay" default:"1s" min:"1ms" max:"1d" help:"delay before the second attempt; the delay doubles before each further attempt"`
 	Most      time.Duration `yaml:"most_delay" default:"1h" min:"1ms" max:"1d" help:"longest delay between two attempts"`

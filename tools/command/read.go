@@ -73,7 +73,7 @@ func parse(name string, text []byte) (m *Manifest, r *reader) {
 	if err = decoder.Decode(&yaml.Node{}); err == nil {
 		r.complain(position{1, 1}, "has more than one document; a file defines one tool")
 	} else if !errors.Is(err, io.EOF) { // After a wrongly indented line, the decoder ends the document without an error. It reports the error when it looks for the next document.
-		r.complain(position{1, 1}, "is not YAML after its first lines: a line is indented less than the first one, or breaks the form")
+		r.complain(position{1, 1}, "is not YAML after its first lines: a line has less indentation than the first line, or is not valid")
 	}
 	r.value(document.Content[0], reflect.ValueOf(m).Elem(), "", 0)
 	if len(r.problems) == 0 {
