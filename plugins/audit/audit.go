@@ -3,7 +3,7 @@
 // It is a [hook.Recorder]: a record commits in the transaction of its event, or not at all. The journal links each record to the previous
 // one in its namespace, so a changed or removed record breaks the chain after it. A process that can write the store can also rewrite the
 // chain or remove its end. Therefore a [Keeper] signs the end of each chain at intervals, into a file that the operator should copy to
-// another machine. [Verify] compares the chain with these signatures. Servers record requests that are not about calls with
+// another machine. [Verify] compares the chain with these signatures. Servers record other requests, such as a reload, with
 // [Filter.Operation].
 //
 // A record contains IDs, names, codes, digests and the IDs of the people who asked and decided. It contains no arguments, results, messages
@@ -76,7 +76,7 @@ type Instead struct {
 	Error   bool   `json:"error,omitempty"`
 }
 
-// EventOperation is the event of a record about a request to the daemon that is not about a call.
+// EventOperation is the event of a record about a request to the daemon. Such a request is not an event of a call, but may name a call.
 const EventOperation call.EventType = "operation"
 
 // A Filter is the audit hook. It also collects the namespaces of the calls whose events it sees.

@@ -33,7 +33,7 @@ func TestT126NoLetterOfAFencedDaemon(t *testing.T) {
 	o.put(n, in)
 	answers <- errors.New("another daemon has taken over the journal")
 	select {
-	case answers <- nil: // so that later questions get an answer too
+	case answers <- nil: // The next attempt finds that this daemon owns the letters again.
 	case <-time.After(time.Minute):
 		t.Fatal("the letter is given up")
 	}

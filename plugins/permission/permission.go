@@ -107,7 +107,7 @@ func (g *Gate) Reload(name string, file []byte) error {
 	return nil
 }
 
-// Check implements [hook.Gate]. It has no side effects.
+// Check implements [hook.Gate]. Its only side effect is that it counts hits.
 func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 	if in.Descriptor == nil {
 		return hook.Verdict{}, errors.New("call without a descriptor")

@@ -501,7 +501,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 			if s.stream.Send(req) != nil {
 				return
 			}
-			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // The loop ends when the session accepts no more items.
+			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // Wait until all sent items have ended, or until the client reads again.
 				<-tick.C
 			}
 		}

@@ -85,7 +85,7 @@ func (d *detached) fail(err error) {
 // endStreams waits until ctx is done for the detached streams to end by themselves. Then it ends the remaining ones.
 func (s *Server) endStreams(ctx context.Context) {
 	s.leaving.Lock()
-	s.ending = true // From now on no stream may begin, because streams.Wait may return.
+	s.ending = true // From now on no stream may begin, because streams.Wait may already have returned.
 	s.leaving.Unlock()
 	ended := make(chan struct{})
 	go func() { // The goroutine returns at the latest after cut.

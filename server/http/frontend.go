@@ -14,7 +14,7 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// A runMapper turns the frames of a run into the messages of a protocol for frontends. All messages of a run form one assistant message.
+// A runMapper turns the frames of a run into the messages of a protocol for frontends.
 type runMapper[M any] interface {
 	Start() []M
 	// Frame returns the messages of a frame. arguments returns the requested arguments of a call.

@@ -203,7 +203,7 @@ func choices(schema, out map[string]any) bool {
 		}
 		return areTexts(items["enum"]) && areTitled(items["anyOf"])
 	}
-	for _, name := range []string{"enum", "enumNames", "oneOf"} { // enumNames is deprecated
+	for _, name := range []string{"enum", "enumNames", "oneOf"} { // MCP still permits the deprecated enumNames.
 		if v, ok := schema[name]; ok {
 			out[name] = v
 		}

@@ -249,13 +249,13 @@ func TestT131OwnApproval(t *testing.T) {
 		url, user, tool string
 		offered         bool
 	}{
-		{off, "ada", "deploy", false}, // the default
+		{off, "ada", "deploy", false}, // By default no client gets the approval.
 		{on, "ada", "deploy", true},
 		{on, "alice", "deploy", false},  // alice is no approver
 		{on, "ada", "launch", false},    // the rule needs another person
 		{on, "ada", "transfer", false},  // the rule needs two people
-		{off, "ada", "launch", false},   // the default
-		{off, "alice", "deploy", false}, // the default
+		{off, "ada", "launch", false},   // By default no client gets the approval.
+		{off, "alice", "deploy", false}, // By default no client gets the approval.
 	} {
 		for _, version := range []string{legacy, ""} {
 			opts, asked := answering(accept(nil))

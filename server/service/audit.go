@@ -48,7 +48,7 @@ type AuditPage struct {
 // An AuditStart says where a verification begins.
 type AuditStart struct {
 	After          int64
-	Link           []byte // link of the record After
+	Link           []byte // link of the record at position After
 	FromCheckpoint bool
 	Checkpoints    string // lines of a file of checkpoints
 }

@@ -99,13 +99,13 @@ type ChangedCall struct {
 	Before, After ShortRuling
 }
 
-// A ShortRuling says how rules decide.
+// A ShortRuling says how rules decide a call, and which rule decided.
 type ShortRuling struct {
 	Outcome, Action, Rule string
 	Line                  int
 }
 
-// A Ruling explains how rules decide.
+// A Ruling explains how rules decide a call.
 type Ruling struct {
 	ShortRuling
 

@@ -19,7 +19,7 @@ func (b *builder) message(m protoreflect.MessageDescriptor) object {
 	}
 	properties := object{}
 	schema := object{"type": "object", "description": comment(m), "properties": properties}
-	b.schemas[name] = schema // before its fields, because a message may contain itself
+	b.schemas[name] = schema // Store the schema before its fields are added, because a message may contain itself.
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
 		s := b.field(f)
