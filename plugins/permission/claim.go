@@ -18,7 +18,7 @@ import (
 type claim struct {
 	at      place
 	text    string            // as written in the rule
-	outcome string            // what happens when no value meets the claim: the result of the condition or comparison
+	outcome string            // result of the comparison when no allowed value meets the claim: never, always or invalid
 	value   func(any) bool    // reports whether a value meets the claim
 	kind    func(string) bool // reports whether a value of a JSON Schema type may meet the claim
 }

@@ -67,9 +67,9 @@ func NewExternal(tokens TokenVerifier, rules []CertificateRule) (*External, erro
 	return e, nil
 }
 
-// SetExternal replaces the way to authenticate principals that the daemon does not know by name. It ends the streams of principals that the
-// old one authenticated: each client sends its request again and gets the rights that it has now. It revokes the credentials that were created
-// with a token or a certificate whose issuer or entry was removed or changed.
+// SetExternal replaces the way to authenticate principals that the daemon does not know by name. It ends the streams of principals that
+// were authenticated in the old way: each client sends its request again and gets the rights that it has now. It revokes the credentials
+// that were created with a token or a certificate whose issuer or entry was removed or changed.
 func (a *Auth) SetExternal(e *External) {
 	a.changing.Lock()
 	defer a.changing.Unlock()

@@ -97,8 +97,8 @@ func TestT139SearchKeepsHiddenToolsHidden(t *testing.T) {
 	}
 }
 
-// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers. The run can call tool_search without a name in
-// its allow list, unless its exclude list names tool_search.
+// TestSearchKeepsToTheOffer checks that tool_search finds only tools that the run offers. A run can call tool_search even if its allow list
+// does not name this tool, unless its exclude list does.
 func TestSearchKeepsToTheOffer(t *testing.T) {
 	t.Parallel()
 	w := newSearchWorld(t)
