@@ -283,7 +283,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 	})
 }
 
-// TestHandlerThatHangs checks that a handler that hangs delays the end of a run, and the actions of other calls, only for a limited time.
+// TestHandlerThatHangs checks that a handler that hangs delays the end of a run only for a limited time.
 func TestHandlerThatHangs(t *testing.T) {
 	h := &handler{do: func(ctx context.Context, _ *hook.ActionInput) (hook.ActionResult, error) {
 		<-ctx.Done()

@@ -90,8 +90,8 @@ func TestReadLines(t *testing.T) {
 	})
 }
 
-// TestReadLinesOfALongLine checks a line that is longer than the limit of a request. A second request, at the offset after the returned
-// bytes, returns the rest of the line.
+// TestReadLinesOfALongLine checks a line that is longer than the limit of a request. The request returns the beginning of the line. A
+// request for the next line starts after the whole long line.
 func TestReadLinesOfALongLine(t *testing.T) {
 	text := "short\n" + strings.Repeat("x", 600_000) + "\nlast\n"
 	inBubble(t, []tool.Tool{prints(&text)}, nil, func(t *testing.T, w *world) {

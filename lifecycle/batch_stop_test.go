@@ -82,8 +82,8 @@ func TestBatchBehindABlockThatComesWithAnAnswer(t *testing.T) {
 	}
 }
 
-// TestBatchFailFastKeepsTheOrder checks that with AUTO an invalid call fails only after the calls before it have run. Even with fail_fast,
-// its failure therefore cannot stop these calls, only later ones.
+// TestBatchFailFastKeepsTheOrder checks that with SEQUENTIAL and AUTO an invalid call fails only after the calls before it have run. Even
+// with fail_fast, its failure therefore cannot stop these calls, only later ones.
 func TestBatchFailFastKeepsTheOrder(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
 		for n := range 3 {

@@ -188,7 +188,7 @@ func TestBatchCancelOfAllComesBeforeFailFast(t *testing.T) {
 	slowly := func(c *lifecycle.Config) {
 		c.FailPoint = func(name string) {
 			if name == "after-cancel" {
-				time.Sleep(time.Second) // Wait until the cancellation has taken effect on all calls.
+				time.Sleep(time.Second) // Delay the next request, so that the batch could act between two requests.
 			}
 		}
 	}

@@ -324,8 +324,8 @@ func TestStartRunsNoNestedCallOfAnEndingCall(t *testing.T) {
 	}
 }
 
-// TestP11LendersAreBounded checks the limit on calls that lend their slot: over all principals, at most as many calls may lend as may wait.
-// Nested calls are still admitted at the limit.
+// TestP11LendersAreBounded checks the limits on calls that lend their slot. These limits equal the limits on waiting calls. For nested
+// calls they are eight times as high.
 func TestP11LendersAreBounded(t *testing.T) {
 	lends := parent{made("lends", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		back := lifecycle.Lend(ctx)

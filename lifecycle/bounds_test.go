@@ -56,8 +56,8 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTicketIsBounded checks that the size limit of a ticket covers all its fields together. The record stores the ticket for each round,
-// so large tickets would make it large.
+// TestTicketIsBounded checks that a ticket with invalid text is refused, and that the size limit of a ticket covers all its fields
+// together. The record stores the ticket for each round, so large tickets would make the record large.
 func TestTicketIsBounded(t *testing.T) {
 	large := strings.Repeat("x", 300<<10)
 	for name, ticket := range map[string]tool.Ticket{

@@ -49,7 +49,7 @@ func TestP3AssessedMutatingHasADurableIntent(t *testing.T) {
 }
 
 // TestP3CallThatKillsTheDaemonEndsInDoubt checks a read-only call that kills the daemon. It runs three times and then ends in doubt,
-// whether or not it was in the journal at the first crash.
+// whether the first restart finds it RUNNING or NEW.
 func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 	for name, inGate := range map[string]bool{"found RUNNING": false, "found NEW": true} {
 		p := held()
@@ -65,7 +65,7 @@ func TestP3CallThatKillsTheDaemonEndsInDoubt(t *testing.T) {
 			inBubble(t, []tool.Tool{p.tool("t", reading)}, gates(slow), func(t *testing.T, w *world) {
 				s := spec("t", "")
 				w.start(s, call.ExecuteOptions{}).Close()
-				time.Sleep(time.Second) // While the gate waits, the journal has the call but no attempt.
+				time.Sleep(time.Second) // In the case "found NEW" the gate waits now, so the journal has the call but no attempt.
 				for range 20 {
 					w.crash()
 					synctest.Wait()

@@ -162,7 +162,7 @@ func TestT63ChangeBetweenSuspensionAndDecision(t *testing.T) {
 }
 
 // TestT127EditedYesAndAChangedTool checks that an approval with edited arguments applies only to the tool that its ticket showed. If the
-// definition or the required isolation changes, the edited call asks again.
+// definition, the required isolation or the required network changes, the edited call asks again.
 func TestT127EditedYesAndAChangedTool(t *testing.T) {
 	full := tool.Descriptor{ID: "t", RequiredIsolation: tool.IsolationFull}
 	changes := map[string]tool.Descriptor{

@@ -235,7 +235,7 @@ func TestOnDoubtAskAfterReconcile(t *testing.T) {
 	}
 }
 
-// TestOnDoubtAskAndCrashes crashes the daemon at each step from the question to the end of the call. The question must be asked again, and
+// TestOnDoubtAskAndCrashes crashes the daemon twice after the tool has run again. After each crash the question must be asked again, and
 // the tool must never run without an answer.
 func TestOnDoubtAskAndCrashes(t *testing.T) {
 	p := &probe{}

@@ -93,8 +93,8 @@ func endsTwice(t *testing.T, w *world) {
 	}
 }
 
-// TestHooksBehindTheToolCannotHoldUpTheEnd checks hooks after the tool that hang, panic or call runtime.Goexit. They run in a separate
-// goroutine with a deadline, so the result of the call is always stored.
+// TestHooksBehindTheToolCannotHoldUpTheEnd checks After hooks and releases of Admit hooks that hang, panic or call runtime.Goexit. They run
+// in a separate goroutine with a deadline, so the result of the call is always stored.
 func TestHooksBehindTheToolCannotHoldUpTheEnd(t *testing.T) {
 	for how, gone := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
 		t.Run(how, func(t *testing.T) {

@@ -87,7 +87,8 @@ func TestT126SuccessorLeavesAttemptsAlone(t *testing.T) {
 	}
 }
 
-// TestT126CallContinuesAfterTheHold checks that the call, if it was not cancelled, continues after the hold.
+// TestT126CallContinuesAfterTheHold checks two calls that were not cancelled during the hold. After the hold, the idempotent call runs
+// again, and the other call ends in doubt.
 func TestT126CallContinuesAfterTheHold(t *testing.T) {
 	p := held()
 	again := p.toolAs(tool.Descriptor{ID: "again", Idempotent: true})

@@ -88,7 +88,7 @@ func TestInbox(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating), echo("op", mutating)}, gates(namedGate("ask", byTool)), func(t *testing.T, w *world) {
 		late, soon := w.do(spec("t", "")), w.do(spec("op", ""))
 		mine, theirs, seen, other := w.inbox(alice), w.inbox(erin), w.inbox(vera), w.inbox(stranger)
-		theirs.expect("an approver", "+"+late.ID, "caught up, more false") // without the question for operators
+		theirs.expect("an approver", "+"+late.ID, "caught up, more false") // the approver does not see the question for operators
 		mine.expect("the caller", "+"+late.ID+" NOT_AN_APPROVER", "+"+soon.ID+" NOT_AN_APPROVER", "caught up, more false")
 		seen.expect("a viewer", "+"+soon.ID+" NOT_AN_APPROVER", "+"+late.ID+" NOT_AN_APPROVER", "caught up, more false") // ordered by expiry
 		other.expect("another namespace", "caught up, more false")

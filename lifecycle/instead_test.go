@@ -101,7 +101,8 @@ func TestResultInsteadBecomesTheResult(t *testing.T) {
 	}
 }
 
-// TestResultInsteadThatDoesNotFit checks that the question stays open when the result could not be a result of the tool.
+// TestResultInsteadThatDoesNotFit checks that the question stays open when the result could not be a result of the tool or comes with other
+// fields.
 func TestResultInsteadThatDoesNotFit(t *testing.T) {
 	d := tool.Descriptor{ID: "t", Parameters: json.RawMessage(anyObject), ResultSchema: json.RawMessage(`{"type":"object","properties":{"free":{"type":"integer"}},"required":["free"]}`)}
 	tests := []struct {
@@ -371,7 +372,8 @@ func TestResultInsteadOfAToolThatChangesLater(t *testing.T) {
 	})
 }
 
-// TestResultInsteadOfAChangedTool checks that the question stays open when the tool has changed since the question.
+// TestResultInsteadOfAChangedTool checks that a result in the tool's place is refused, and the question stays open, when the tool has
+// changed or no longer exists.
 func TestResultInsteadOfAChangedTool(t *testing.T) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(insteadAllowed()))), func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))

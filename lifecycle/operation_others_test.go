@@ -88,8 +88,8 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 	}
 }
 
-// TestHeldOperationDoesNotKeepWatchers checks a held operation in a copied store. The stream of its batch ends, because no call can change.
-// After the release, a new stream reports the outcome of the operation.
+// TestHeldOperationDoesNotKeepWatchers checks a held operation in a copied store. The stream of its batch ends, because no call can change
+// before the release. After the release, a new stream reports the outcome of the operation.
 func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 	r := &render{}
 	operating(t, r, func(t *testing.T, w *world, poll func()) {

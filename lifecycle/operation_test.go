@@ -286,7 +286,8 @@ func TestOperationCancelled(t *testing.T) {
 	}
 }
 
-// TestOperationEndsOnce checks that of several concurrent completions of an operation exactly one succeeds.
+// TestOperationEndsOnce checks that of several concurrent completions and a concurrent cancellation of an operation exactly one takes
+// effect.
 func TestOperationEndsOnce(t *testing.T) {
 	r := &render{start: func(*tool.Call) *tool.Result { return tool.Continues(tool.Operation{ID: "op"}, "") }}
 	operating(t, r, func(t *testing.T, w *world, _ func()) {

@@ -50,8 +50,8 @@ func (w *world) posts(id string) (texts []string) {
 	return texts
 }
 
-// TestPostsCommitWithTheirEvents checks that a post is stored in the same commit as its event and survives a crash. It covers every way in
-// which a call ends.
+// TestPostsCommitWithTheirEvents checks that a post is stored in the same commit as its event and survives a crash. A refused change stores
+// no post, and a notifier that panics does not fail its call.
 func TestPostsCommitWithTheirEvents(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
 	tools := []tool.Tool{asks("ask", tool.Ticket{}), made("read", reading, says), made("write", mutating, says), made("panics", mutating, says)}

@@ -196,8 +196,8 @@ func TestRememberRefused(t *testing.T) {
 	})
 }
 
-// TestNothingToKeep checks questions that must not offer to remember the answer: those that need several people, and those about effects
-// that cannot be undone. This holds even if the gate offers it.
+// TestNothingToKeep checks questions that must not offer to remember the answer: those that another person or several people must answer,
+// those about effects that cannot be undone, and those that ask for more than yes or no. This holds even if the gate offers it.
 func TestNothingToKeep(t *testing.T) {
 	tests := map[string]struct {
 		ticket  tool.Ticket

@@ -56,8 +56,8 @@ func TestSetHooks(t *testing.T) {
 	})
 }
 
-// TestT95ProtocolErrorBlocks checks a hook that returns something that its kind of hook may not return. It blocks the call, even if the
-// configuration tolerates failures of the hook.
+// TestT95ProtocolErrorBlocks checks a hook that returns something that its kind of hook may not return. Such a hook blocks the call, even
+// if the configuration tolerates its failures. An After hook cannot block, so its error hides the result.
 func TestT95ProtocolErrorBlocks(t *testing.T) {
 	wrong := &hook.ProtocolError{Message: "a gate has no arguments"}
 	tests := map[string]hook.Set{
