@@ -63,7 +63,7 @@ func compileSchema(raw json.RawMessage, assertFormats bool) (*Schema, error) {
 // resourceURL names a schema in the compiler. The compiler never reads anything from this URL.
 const resourceURL = "https://schema.invalid/s"
 
-var errLoad = errors.New("a schema is one document: nothing else is read")
+var errLoad = errors.New("a schema must be one document: references to other documents are not read")
 
 // compile compiles an inspected document. With a meter, every step of a validation is counted.
 func compile(document any, assertFormats bool, m *meter) (compiled *jsonschema.Schema, err error) {

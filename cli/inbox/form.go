@@ -135,7 +135,7 @@ func (f *form) take(text string) (complaint string, done bool) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		if now.required && (now.kind != "string" || len(now.options) > 0) {
-			return "this needs an answer", false
+			return "an answer is required", false
 		}
 		if !now.required {
 			return "", f.next()
@@ -175,7 +175,7 @@ func (f *form) word(now *field, word string) string {
 		case "n", "no", "false":
 			word = "false"
 		default:
-			return "say y or n"
+			return "type y or n"
 		}
 	}
 	switch {

@@ -280,7 +280,7 @@ func (v View) Described(d *tooldv1.DescribeCallResponse) string {
 	var b strings.Builder
 	b.WriteString(v.paint(good, "VALID") + "  " + v.paint(bold, Line(d.GetTool())) + "  " + fold(Line(d.GetDescription().GetTitle())) + "\n")
 	b.WriteString(v.fields(
-		"gates say", name(d.GetOutcome()),
+		"verdict", name(d.GetOutcome()),
 		"effect", effect(d.GetAssessment(), d.GetDescription().GetKind()),
 		"isolation", isolation(d.GetIsolation()),
 		"tool digest", Line(d.GetToolDigest()),

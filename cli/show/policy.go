@@ -105,7 +105,7 @@ func (v View) replay(r *tooldv1.Replay) string {
 	}
 	judged := fmt.Sprintf("%d calls, %d cannot be judged", r.GetJudged(), r.GetSkipped())
 	if !r.GetComplete() {
-		judged += "; the time was over before all calls were judged"
+		judged += "; the time limit was reached before all calls were judged"
 	}
 	b.WriteString(v.fields("judged", judged, "in force", total(r.GetBefore()), "this file", total(r.GetAfter())))
 	if len(r.GetChanged()) == 0 {
@@ -127,9 +127,9 @@ func (v View) replay(r *tooldv1.Replay) string {
 func decidedBy(a tooldv1.DecisionAction) string {
 	switch a {
 	case tooldv1.DecisionAction_DECISION_ACTION_RESUME:
-		return "said yes"
+		return "approved"
 	case tooldv1.DecisionAction_DECISION_ACTION_CANCEL:
-		return "said no"
+		return "declined"
 	}
 	return ""
 }

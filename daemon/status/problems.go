@@ -87,7 +87,7 @@ func ofSources(f *Facts) (out []service.Problem) {
 			p.Remedy = "Start a worker of this pool. A worker that is already running reports why it cannot connect."
 		case down:
 			p.Code, p.Error, p.Text = "SOURCE_DOWN", true, fmt.Sprintf("%s is down after %d attempts, so calls of its tools end with UPSTREAM.", s.Name, s.Starts)
-			p.Remedy, p.Command = "Correct what its error says. The daemon tries again by itself, or at once with this command.", "toold tools retry "+s.Name
+			p.Remedy, p.Command = "Correct the cause of its error. The daemon tries again after a pause, or at once with this command.", "toold tools retry "+s.Name
 		case len(s.Refused) > 0:
 			p.Code, p.Count, p.Since = "TOOLS_REFUSED", int64(len(s.Refused)), time.Time{}
 			p.Text = fmt.Sprintf("%d tools of %s are not offered.", len(s.Refused), s.Name)
@@ -130,8 +130,8 @@ func ofStored(f *Facts) (out []service.Problem) {
 	}
 	for namespace, n := range f.DeadLetters {
 		out = append(out, service.Problem{
-			Code: "DEAD_LETTERS", Subject: namespace, Count: int64(n), Text: fmt.Sprintf("%d actions of the namespace %s failed for good.", n, namespace),
-			Remedy: "Correct what their errors say, then retry them.", Command: "toold documents dead-letters",
+			Code: "DEAD_LETTERS", Subject: namespace, Count: int64(n), Text: fmt.Sprintf("%d actions of the namespace %s failed in all attempts.", n, namespace),
+			Remedy: "Correct the causes of their errors, then retry the actions.", Command: "toold documents dead-letters",
 		})
 	}
 	return out
@@ -208,8 +208,8 @@ func ofSlots(f *Facts) []service.Problem {
 		}
 	}
 	return []service.Problem{{
-		Code: "SLOTS_BUSY", Since: f.Samples[len(f.Samples)-n].Time, Text: "Calls wait for a slot, and have done so for 10 minutes.",
-		Remedy: "Find the calls that run long, or raise limits.concurrency if the machine has room.", Command: "toold calls --status running",
+		Code: "SLOTS_BUSY", Since: f.Samples[len(f.Samples)-n].Time, Text: "Calls have waited for a slot for 10 minutes.",
+		Remedy: "Find the calls that run long, or raise limits.concurrency if the machine has free capacity.", Command: "toold calls --status running",
 	}}
 }
 
@@ -243,7 +243,7 @@ func ofAudit(f *Facts) (out []service.Problem) {
 	if f.Unsigned != nil {
 		out = append(out, service.Problem{
 			Code: "AUDIT_UNSIGNED", Error: true, Detail: f.Unsigned.Error(), DetailFor: access.Administrator,
-			Text: "The end of the audit chain could not be signed.", Remedy: "Make the file of audit.checkpoints writable for the daemon. It tries again by itself.",
+			Text: "The end of the audit chain could not be signed.", Remedy: "Make the file of audit.checkpoints writable for the daemon. The daemon then tries again.",
 		})
 	}
 	return out

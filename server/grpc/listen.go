@@ -23,7 +23,7 @@ func ListenTCP(ctx context.Context, address string, secure bool) (net.Listener, 
 		return nil, fmt.Errorf("listen on %q: %w", address, err)
 	}
 	if !at.IP.IsLoopback() && !secure {
-		return nil, fmt.Errorf("listen on %q: beyond loopback TLS is required; give a certificate and a key, or listen on 127.0.0.1", address)
+		return nil, fmt.Errorf("listen on %q: an address other than loopback requires TLS; give a certificate and a key, or listen on 127.0.0.1", address)
 	}
 	var lc net.ListenConfig
 	return lc.Listen(ctx, "tcp", at.String()) // Use the address that was checked: the name could resolve to another address now.
