@@ -65,6 +65,6 @@ func TestTokenHashFitsTheConfiguration(t *testing.T) {
 
 func TestServeRefuses(t *testing.T) {
 	nobody := t.TempDir()
-	new(run).do(t, nobody, "serve", "--address", "x").expect(t, cli.ExitUsage, "", "--address is for the commands that talk to a daemon")
+	new(run).do(t, nobody, "serve", "--address", "x").expect(t, cli.ExitUsage, "", "--address works only with commands that connect to a daemon")
 	new(run).do(t, nobody, "serve", "--listen-tcp", "0.0.0.0:0").expect(t, cli.ExitUsage, "", "reachable from other machines")
 }

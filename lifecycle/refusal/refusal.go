@@ -14,7 +14,7 @@ import (
 )
 
 // Held refuses to continue a call of a store that may be a copy. The daemon of the original store may continue the same call.
-var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the store was copied or restored, so the call is held. An operator can release or cancel it with toold release. If the store was only moved, restart the daemon with --moved")
+var Held = call.Refuse(call.FailedPrecondition, "CALL_HELD", "the call is held: an operator releases or cancels it with toold release. The store was copied or restored; if it was only moved and nothing else uses the original, restart the daemon with --moved")
 
 // Draining returns the refusal of a new call while the daemon is stopping.
 func Draining() error {
