@@ -44,11 +44,11 @@ func TestPurgedKeepsNamesOnly(t *testing.T) {
 		Call.Namespace Call.OnBehalfOf Call.RequestDigest Call.Result.Error.Code Call.Result.Status Call.Result.ToolName Call.RetryOf
 		Call.Rounds.Decision.Action Call.Rounds.Decision.AppliesTo Call.Rounds.Decision.DecidedBy.Groups Call.Rounds.Decision.DecidedBy.Method Call.Rounds.Decision.DecidedBy.Namespace
 		Call.Rounds.Decision.DecidedBy.Roles Call.Rounds.Decision.DecidedBy.Subject Call.Rounds.Decision.ID
-		Call.Rounds.Decision.Votes.Action Call.Rounds.Decision.Votes.DecisionID Call.Rounds.Decision.Votes.Says
+		Call.Rounds.Decision.Votes.Action Call.Rounds.Decision.Votes.DecisionID Call.Rounds.Decision.Votes.Digest
 		Call.Rounds.Decision.Votes.Voter.Groups Call.Rounds.Decision.Votes.Voter.Method Call.Rounds.Decision.Votes.Voter.Namespace Call.Rounds.Decision.Votes.Voter.Roles Call.Rounds.Decision.Votes.Voter.Subject
 		Call.Rounds.Suspension.Action Call.Rounds.Suspension.Approvers.Groups Call.Rounds.Suspension.Approvers.Roles Call.Rounds.Suspension.Digest Call.Rounds.Suspension.ID
 		Call.Rounds.Suspension.Origin Call.Rounds.Suspension.ResumeMode
-		Call.Rounds.Votes.Action Call.Rounds.Votes.DecisionID Call.Rounds.Votes.Says
+		Call.Rounds.Votes.Action Call.Rounds.Votes.DecisionID Call.Rounds.Votes.Digest
 		Call.Rounds.Votes.Voter.Groups Call.Rounds.Votes.Voter.Method Call.Rounds.Votes.Voter.Namespace Call.Rounds.Votes.Voter.Roles Call.Rounds.Votes.Voter.Subject
 		Call.Run.ID Call.Run.ParentCall Call.Run.ParentRun Call.Run.ParentThread Call.Run.Thread
 		Call.Status Call.Tool Call.ToolDigest Call.Verdicts.Gate Call.Verdicts.Kind Call.Verdicts.Rule`)
@@ -68,7 +68,7 @@ func TestPurgedKeepsNamesOnly(t *testing.T) {
 func TestPurgedDecision(t *testing.T) {
 	d := call.PurgedDecision(filled[tool.Decision](everyField()))
 	want := strings.Fields(`Decision.Action Decision.AppliesTo Decision.DecidedBy.Groups Decision.DecidedBy.Method Decision.DecidedBy.Namespace Decision.DecidedBy.Roles
-		Decision.DecidedBy.Subject Decision.ID Decision.Votes.Action Decision.Votes.DecisionID Decision.Votes.Says
+		Decision.DecidedBy.Subject Decision.ID Decision.Votes.Action Decision.Votes.DecisionID Decision.Votes.Digest
 		Decision.Votes.Voter.Groups Decision.Votes.Voter.Method Decision.Votes.Voter.Namespace Decision.Votes.Voter.Roles Decision.Votes.Voter.Subject`)
 	if diff := cmp.Diff(want, texts(t, d)); diff != "" || d.Time.IsZero() {
 		t.Errorf("texts that stay (-want +got):\n%s", diff)

@@ -132,7 +132,7 @@ func voteFields(w *wire, v *tool.Vote) {
 	part(w, 3, &v.Voter, principalFields)
 	instant(w, 4, &v.Time)
 	flag(w, 5, &v.Edited)
-	text(w, 6, &v.Says)
+	text(w, 6, &v.Digest)
 }
 
 func descriptionFields(w *wire, d *tool.Description) {

@@ -282,7 +282,7 @@ func (d *daemon) openEngine(context.Context) error {
 	}
 	cfg := lifecycle.Config{
 		Store: d.store, Tools: wire.Definitions(d.tools), Answers: wire.Answers(d.tools), Frontend: wire.Frontend(d.tools), People: d.auth, Log: d.log, Tracer: d.tracer(),
-		Hooks: hooks, Keepers: d.keepers(),
+		Hooks: hooks, DataOwners: d.keepers(),
 		Policies: policies, Modes: wire.Modes(d.gate),
 		Hide: d.hidden, Absent: wire.Absent(d.tools, d.hidden), Isolation: d.isolation(), Secret: d.available, Approvers: defaultApprovers(d.cfg),
 		UnattendedWaits: d.gate.Waits, MachineActions: machineActions(), RemoveNulls: removeNulls, Full: d.store.Full,

@@ -173,7 +173,7 @@ func (d metricsPage) ofEngine(t *metric.Text) {
 		t.Value("stored_bytes", float64(stored[namespace]), "namespace", namespace)
 	}
 	counter("queue_refused_total", "Calls that were refused because a queue was full.", s.QueueRefused)
-	gauge("calls_live", "Calls that are in memory.", int64(s.Live))
+	gauge("calls_live", "Calls that are in memory.", int64(s.Active))
 	gauge("calls_unwritten", "Read-only calls with events that are not yet in the journal.", int64(s.Unwritten))
 	gauge("watchers", "Watchers of calls, runs, threads and namespaces.", s.Watchers)
 	counter("events_total", "Events that were published.", s.Events)

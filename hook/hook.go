@@ -153,15 +153,15 @@ type Scrubber interface {
 	Artifact(mimeType string, b []byte) []byte
 }
 
-// A RunKeeper is a hook of any kind that stores data about runs. EndRun is called at least once after a run has ended. It may get a run
+// A RunDataOwner is a hook of any kind that stores data about runs. EndRun is called at least once after a run has ended. It may get a run
 // that the hook does not know. It must return at once.
-type RunKeeper interface {
+type RunDataOwner interface {
 	EndRun(namespace, run string)
 }
 
-// A CallKeeper is a hook of any kind that stores data from calls. PurgeCalls is called with purged calls, at least once, before the purge
+// A CallDataOwner is a hook of any kind that stores data from calls. PurgeCalls is called with purged calls, at least once, before the purge
 // returns. The hook must then remove the content of these calls.
-type CallKeeper interface {
+type CallDataOwner interface {
 	PurgeCalls(namespace string, ids []string)
 }
 

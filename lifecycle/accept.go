@@ -113,7 +113,7 @@ func (r *request) gap() (*call.Gap, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := watch.Place(&call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}, 0, e.epoch, cur)
+	p, err := watch.PositionOf(&call.Call{Epochs: []call.EpochStart{{Epoch: e.epoch, First: 1}}}, 0, e.epoch, cur)
 	return p.Gap, err
 }
 

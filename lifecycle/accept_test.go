@@ -35,9 +35,9 @@ func begins(t *testing.T, list []call.Event) call.Accepted {
 	return *list[0].Accepted
 }
 
-// TestAcceptedSaysWhatACallWouldDo checks that the first event of a call describes its effects. The event must be the same for the first
+// TestAcceptedReportsWhatACallWouldDo checks that the first event of a call describes its effects. The event must be the same for the first
 // watcher, for a later watcher and after a crash. It does not contain data that the tool looked up; only the record has this data.
-func TestAcceptedSaysWhatACallWouldDo(t *testing.T) {
+func TestAcceptedReportsWhatACallWouldDo(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
 		described := &atomic.Int32{}
 		looks := titled("t", effects, described)

@@ -42,14 +42,14 @@ func (h *handler) Handle(ctx context.Context, in *hook.ActionInput) (hook.Action
 func (h *handler) received() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var told []string
+	var inputs []string
 	for _, in := range h.asked {
-		told = append(told, fmt.Sprintf("%s %s %d.%d", in.Phase, in.Payload, in.Round, in.Attempt))
+		inputs = append(inputs, fmt.Sprintf("%s %s %d.%d", in.Phase, in.Payload, in.Round, in.Attempt))
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(inputs, ", ")
 }
 
-func (h *handler) wantTold(t *testing.T, want string) {
+func (h *handler) wantReceived(t *testing.T, want string) {
 	t.Helper()
 	if got := h.received(); got != want {
 		t.Errorf("handler was asked %q, want %q", got, want)
@@ -117,9 +117,9 @@ func TestActionsFollowTheCommit(t *testing.T) {
 	})
 	inBubble(t, []tool.Tool{asking}, config, func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		w.act()
-		h.wantTold(t, `AFTER_COMMIT null 1.1, BATCH_END "batch" 1.1, AFTER_COMMIT "after" 1.1`)
+		h.wantReceived(t, `AFTER_COMMIT null 1.1, BATCH_END "batch" 1.1, AFTER_COMMIT "after" 1.1`)
 		if in := h.asked[0]; in.CallID != c.ID || in.Run != "run-1" || in.Thread != "thread-1" || in.Caller != alice.Subject || in.ID == "" || seen != 21 {
 			t.Errorf("input %+v, seen %d", in, seen)
 		}
@@ -147,7 +147,7 @@ func TestActionsThatAreNotTaken(t *testing.T) {
 			t.Errorf("call %s", c.Status)
 		}
 		w.act()
-		h.wantTold(t, "AFTER_COMMIT 2 1.1")
+		h.wantReceived(t, "AFTER_COMMIT 2 1.1")
 	})
 }
 
@@ -157,10 +157,10 @@ func TestActionsSurviveACrash(t *testing.T) {
 		w.do(spec("t", ""))
 		w.crash()
 		w.act()
-		h.wantTold(t, "AFTER_COMMIT 1 1.1")
+		h.wantReceived(t, "AFTER_COMMIT 1 1.1")
 		w.crash()
 		w.act()
-		h.wantTold(t, "AFTER_COMMIT 1 1.1")
+		h.wantReceived(t, "AFTER_COMMIT 1 1.1")
 	})
 	// The daemon dies after the handler has acted and before the outcome is stored. The next daemon calls the handler again with the same
 	// action id.
@@ -178,7 +178,7 @@ func TestActionsSurviveACrash(t *testing.T) {
 		w.crash()
 		h.do = nil
 		w.act()
-		if h.wantTold(t, "AFTER_COMMIT 1 1.1, AFTER_COMMIT 1 1.1"); h.asked[0].ID != h.asked[1].ID {
+		if h.wantReceived(t, "AFTER_COMMIT 1 1.1, AFTER_COMMIT 1 1.1"); h.asked[0].ID != h.asked[1].ID {
 			t.Errorf("ids %s and %s", h.asked[0].ID, h.asked[1].ID)
 		}
 	})
@@ -206,7 +206,7 @@ func TestDeadLetters(t *testing.T) {
 		if dead[0].Attempts != 5 || !strings.Contains(dead[0].Error, "it does not work") || dead[1].Attempts != 1 {
 			t.Errorf("dead letters %+v", dead)
 		}
-		h.wantTold(t, "AFTER_COMMIT 1 1.1, AFTER_COMMIT 1 1.2, AFTER_COMMIT 1 1.3, AFTER_COMMIT 1 1.4, AFTER_COMMIT 1 1.5")
+		h.wantReceived(t, "AFTER_COMMIT 1 1.1, AFTER_COMMIT 1 1.2, AFTER_COMMIT 1 1.3, AFTER_COMMIT 1 1.4, AFTER_COMMIT 1 1.5")
 		_, err := w.e.Outbox().RetryDeadLetter(t.Context(), tool.Principal{Namespace: "other", Subject: "eve", Roles: []string{"operator"}}, dead[0].ID)
 		wantRefusal(t, err, call.NotFound, "DEAD_LETTER_NOT_FOUND")
 		broken = false
@@ -262,15 +262,15 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 	inBubble(t, []tool.Tool{asking}, handlers(map[string]*handler{"h": h}), func(t *testing.T, w *world) {
 		w.do(spec("t", ""))
 		w.act()
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		if _, err := w.e.EndRun(t.Context(), alice, "run-1", "", ""); err != nil {
 			t.Fatal(err)
 		}
-		if h.wantTold(t, `RUN_END 1 1.1, RUN_END "then" 2.1`); !slices.Equal(seen, []string{"1", "2"}) {
+		if h.wantReceived(t, `RUN_END 1 1.1, RUN_END "then" 2.1`); !slices.Equal(seen, []string{"1", "2"}) {
 			t.Errorf("seen %q", seen)
 		}
 		w.act()
-		h.wantTold(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
+		h.wantReceived(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
 		w.wantValues()
 	})
 	// When no client ends the run, its actions are executed after a time limit.
@@ -279,7 +279,7 @@ func TestActionsAtTheEndOfARun(t *testing.T) {
 		w.do(spec("t", ""))
 		time.Sleep(25 * time.Hour)
 		w.act()
-		h.wantTold(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
+		h.wantReceived(t, `RUN_END 1 1.1, RUN_END "then" 2.1`)
 	})
 }
 
@@ -312,11 +312,11 @@ func TestActionsOfACopyAreHeld(t *testing.T) {
 		w.store.SetMoved(true)
 		w.crash()
 		w.act()
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		if _, _, err := w.e.Release(t.Context(), operator, call.HeldSelector{All: true}, false, ""); err != nil {
 			t.Fatal(err)
 		}
 		w.act()
-		h.wantTold(t, "AFTER_COMMIT 1 1.1")
+		h.wantReceived(t, "AFTER_COMMIT 1 1.1")
 	})
 }

@@ -40,10 +40,10 @@ type activeCall struct {
 	meter  *meter.Meter // cached meter of the tool; set only for a new call of a registered tool
 
 	mu sync.Mutex
-	// c is the current record. When lent is set, readers may hold c, so each change must replace it by a copy. Its LastSequence may be
+	// c is the current record. When frozen is set, readers may hold c, so each change must replace it by a copy. Its LastSequence may be
 	// outdated; use log.Last instead.
 	c          *call.Call
-	lent       bool
+	frozen     bool
 	stored     bool // the journal has a row for the call
 	log        calllog.Log
 	stalled    bool                              // the journal refused the unwritten events; the next try is after flushPause
@@ -157,11 +157,11 @@ func (l *activeCall) retain() {
 func (l *activeCall) record() *call.Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lent = true
+	l.frozen = true
 	return l.c
 }
 
-// peek returns the current record like record, but does not mark it as lent. Only the goroutine of the pipeline run may use the result, and
+// peek returns the current record like record, but does not freeze it. Only the goroutine of the pipeline run may use the result, and
 // only until its next step. Until then, other goroutines change at most two fields of the record in place: the revision and the last
 // sequence of a BEHIND call.
 func (l *activeCall) peek() *call.Call {
@@ -180,7 +180,7 @@ func (l *activeCall) snapshot() *call.Call {
 func (l *activeCall) snapshotLocked() *call.Call {
 	published, flushed := l.log.Published(), l.log.Published() <= l.log.Written()
 	if l.stored && l.c.LastSequence == published && flushed {
-		l.lent = true // Thousands of watchers can share this record without a copy, because most watched calls are suspended or have ended.
+		l.frozen = true // Thousands of watchers can share this record without a copy, because most watched calls are suspended or have ended.
 		return l.c
 	}
 	c := *l.c
@@ -260,10 +260,10 @@ func (l *activeCall) advance(s step) error {
 
 // stepLocked applies a step to the record. It changes the record in place unless a reader holds it.
 func (l *activeCall) stepLocked(s *step) error {
-	if l.lent {
+	if l.frozen {
 		next, err := l.nextLocked(s)
 		if err == nil {
-			l.c, l.lent = next, false
+			l.c, l.frozen = next, false
 		}
 		return err
 	}
@@ -359,8 +359,8 @@ func (l *activeCall) commitOnce(s step) error {
 	}
 	l.mu.Unlock()
 
-	tell := l.e.batches.Moving(next, status)
-	defer func() { tell(err == nil) }()
+	settled := l.e.batches.Moving(next, status)
+	defer func() { settled(err == nil) }()
 	err = l.submit(change)
 	if err == nil && s.rule != nil {
 		l.e.cfg.Policies.PutRule(s.rule)

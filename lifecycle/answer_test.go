@@ -241,7 +241,7 @@ func TestToolAsksRepeatedly(t *testing.T) {
 			end(c)
 			synctest.Wait()
 			if got := abandon.abandonedCalls(); len(got) != i+1 || got[i] != c.ID {
-				t.Errorf("end %d: told %v", i, got)
+				t.Errorf("end %d: published %v", i, got)
 			}
 		}
 	})

@@ -184,8 +184,8 @@ func TestT15SearchOfAnArtifactEnds(t *testing.T) {
 // the same caller and in the same conversation. For any other call the artifact does not exist.
 func TestArtifactsAreTheConversationsOwn(t *testing.T) {
 	long := strings.Repeat("all of it\n", 10_000)
-	says := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })
-	inBubble(t, []tool.Tool{says}, nil, func(t *testing.T, w *world) {
+	prints := made("says", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text(long), nil })
+	inBubble(t, []tool.Tool{prints}, nil, func(t *testing.T, w *world) {
 		s := spec("says", "")
 		s.OnBehalfOf = "uma"
 		c := w.do(s)

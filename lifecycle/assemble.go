@@ -36,8 +36,8 @@ func newPurger(e *Engine) *purge.Purger {
 			}
 			return nil
 		},
-		Keepers: func() []hook.CallKeeper {
-			return append(hooks.Implementers[hook.CallKeeper](&e.hooks.Load().Set), hooks.OfType[hook.CallKeeper](e.cfg.Keepers)...)
+		DataOwners: func() []hook.CallDataOwner {
+			return append(hooks.Implementers[hook.CallDataOwner](&e.hooks.Load().Set), hooks.OfType[hook.CallDataOwner](e.cfg.DataOwners)...)
 		},
 	})
 }
@@ -55,8 +55,8 @@ func newDecisions(e *Engine) decisions {
 func newBatches(e *Engine) *batch.Service {
 	return batch.New(batch.Config{
 		Store: e.cfg.Store, Log: e.cfg.Log, Drain: e.drain, Held: e.held.Holds, Fatal: e.fatal, FailPoint: e.cfg.FailPoint,
-		Rests: func(key call.Key) { e.watches.WakeBatch(key) },
-		End:   func(ctx context.Context, namespace, id string) error { return e.outbox.EndBatch(ctx, namespace, id) },
+		Idle: func(key call.Key) { e.watches.WakeBatch(key) },
+		End:  func(ctx context.Context, namespace, id string) error { return e.outbox.EndBatch(ctx, namespace, id) },
 		Acquire: func(ctx context.Context, key call.Key) (batch.Member, error) {
 			l, err := e.acquire(ctx, key)
 			return member{l}, err

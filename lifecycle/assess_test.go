@@ -246,7 +246,7 @@ func TestDocumentsCommitWithTheCall(t *testing.T) {
 			}
 		}
 		if kinds["document_changed RUN"] != 1 || kinds["state_conflict RUN"] != 1 || kinds["document_changed THREAD"] != 2 {
-			t.Errorf("told %v", kinds)
+			t.Errorf("published %v", kinds)
 		}
 		w.crash()
 		if c := w.do(spec("count", "")); c.Result.Data != "1" { // The failed call has not changed the document.

@@ -71,7 +71,7 @@ func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) 
 		if s.ID == "" {
 			s.ID = newID()
 		} else if _, err := e.store.Call(ctx, call.Key{Namespace: p.Namespace, ID: s.ID}); !errors.Is(err, store.ErrNotFound) {
-			return nil, nil, knownCall(err, s.ID)
+			return nil, nil, refuseExisting(err, s.ID)
 		}
 		if s.RetryOf != "" {
 			if err := r.retries(ctx, s); err != nil {
@@ -102,8 +102,8 @@ func (r *batchRequest) create(ctx context.Context, key call.Key, digest string) 
 	return r.record, members, nil
 }
 
-// knownCall returns the refusal of a batch that contains an existing call. That call belongs to another batch or to none.
-func knownCall(err error, id string) error {
+// refuseExisting returns the refusal of a batch that contains an existing call. That call belongs to another batch or to none.
+func refuseExisting(err error, id string) error {
 	if err != nil {
 		return refusal.OfCall(err, id)
 	}
@@ -120,7 +120,7 @@ func (r *batchRequest) reserve() error {
 		}
 		taken.release()
 		if !absent {
-			return knownCall(nil, taken.key.ID)
+			return refuseExisting(nil, taken.key.ID)
 		}
 	}
 	first := &r.spec.Calls[0]
@@ -210,7 +210,7 @@ func creation(l *activeCall, c *call.Call) *store.Change {
 // created marks a call as stored. The log of the call is still empty; its first pipeline run begins the log.
 func created(l *activeCall) {
 	l.mu.Lock()
-	l.stored, l.lent = true, true
+	l.stored, l.frozen = true, true
 	l.mu.Unlock()
 	l.ready.Give()
 }

@@ -27,10 +27,10 @@ func TestClaimsInABatch(t *testing.T) {
 			if done := w.batch(b); len(done.Open) > 0 {
 				t.Fatalf("%s: open %v", strategy, done.Open)
 			}
-			won, told := 0, []string{}
+			won, notices := 0, []string{}
 			for _, c := range b.Calls {
 				n := w.notices(c.ID)
-				told = append(told, n)
+				notices = append(notices, n)
 				switch {
 				case !strings.Contains(n, "last@1 CLAIMED"):
 					won++
@@ -39,7 +39,7 @@ func TestClaimsInABatch(t *testing.T) {
 				}
 			}
 			if got := strings.Join(w.values(), " "); won != want.won || got != want.docs {
-				t.Errorf("%s: %d won, told %q, documents %s", strategy, won, told, got)
+				t.Errorf("%s: %d won, notices %q, documents %s", strategy, won, notices, got)
 			}
 		})
 	}
@@ -59,13 +59,13 @@ func TestActionsAtTheEndOfABatch(t *testing.T) {
 		b := batchOf(call.Parallel, of("t", "waits", "t")...)
 		w.launch(b)
 		w.act()
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		w.crash()
 		w.act()
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		w.answer(alice, w.get(b.Calls[1].ID), yes())
 		w.act()
-		h.wantTold(t, "BATCH_END 1 1.1, BATCH_END 1 1.1")
+		h.wantReceived(t, "BATCH_END 1 1.1, BATCH_END 1 1.1")
 		if h.asked[0].Batch != b.ID || h.asked[0].ID == h.asked[1].ID {
 			t.Errorf("asked %+v", h.asked)
 		}

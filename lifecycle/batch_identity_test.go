@@ -111,7 +111,7 @@ func TestBatchReattach(t *testing.T) {
 			t.Fatal(err)
 		}
 		rest, done := followed(t, again)
-		all, told := followed(t, w.turn(b, call.ExecuteOptions{}))
+		all, repeated := followed(t, w.turn(b, call.ExecuteOptions{}))
 		n := 0
 		for _, c := range w.wantBatch(b, "SUCCEEDED FAILED/IN_DOUBT SUCCEEDED") {
 			n += len(rest[c.ID])
@@ -122,8 +122,8 @@ func TestBatchReattach(t *testing.T) {
 		if sum := len(all[b.Calls[0].ID]) + len(all[b.Calls[1].ID]) + len(all[b.Calls[2].ID]); n != sum-first {
 			t.Errorf("%d events behind the cursor, %d before it, %d in all", n, first, sum)
 		}
-		if done == nil || told == nil || len(done.Open)+len(told.Open) > 0 {
-			t.Errorf("ended %+v and %+v", done, told)
+		if done == nil || repeated == nil || len(done.Open)+len(repeated.Open) > 0 {
+			t.Errorf("ended %+v and %+v", done, repeated)
 		}
 		p.free()
 	})
@@ -150,7 +150,7 @@ func TestBatchFinishedReportsInCallOrder(t *testing.T) {
 		}
 		w.decide(bob, b.Calls[1].ID, yes())
 		if _, done = followed(t, patient); statuses(done.Calls) != "SUCCEEDED SUCCEEDED SUCCEEDED" || len(done.Open) > 0 {
-			t.Errorf("the patient heard %s, open %v", statuses(done.Calls), done.Open)
+			t.Errorf("the patient watcher received %s, open %v", statuses(done.Calls), done.Open)
 		}
 	})
 }
@@ -256,7 +256,7 @@ func TestBatchDrain(t *testing.T) {
 		w.e.Drain(ctx)
 		logs, done := followed(t, watcher)
 		if done != nil || !strings.HasSuffix(types(t, 1, logs[b.Calls[0].ID]), "finished") {
-			t.Errorf("told %v, %+v", logs, done)
+			t.Errorf("received %v, %+v", logs, done)
 		}
 		w.store = w.store.Reopen()
 		w.open()

@@ -147,7 +147,7 @@ func TestBatchInterceptedCallIsAskedAgainOnTheNewDocuments(t *testing.T) {
 					t.Errorf("asked %s, want %s", got, tt.asked)
 				}
 				if log := types(t, 1, w.checkLog(calls[1].ID)); strings.Contains(log, "gate_decided") != (tt.strategy == call.Parallel) {
-					t.Errorf("the log tells of an answer that did not count, or not of one that did: %s", log)
+					t.Errorf("the log has an answer that did not count, or lacks one that did: %s", log)
 				}
 			})
 		})

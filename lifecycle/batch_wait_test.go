@@ -138,8 +138,8 @@ func TestBatchReplay(t *testing.T) {
 					calls := w.wantBatch(b, "SUSPENDED SUSPENDED SUCCEEDED")
 					w.decide(bob, calls[1].ID, yes())
 					w.wantBatch(b, tt.first)
-					if st := w.e.Stats(); st.Live != 0 {
-						t.Errorf("%s: %d calls in memory", tt.replay, st.Live)
+					if st := w.e.Stats(); st.Active != 0 {
+						t.Errorf("%s: %d calls in memory", tt.replay, st.Active)
 					}
 					w.crash()
 					synctest.Wait()
@@ -170,13 +170,13 @@ func TestBatchContinuesWhenAQuestionExpires(t *testing.T) {
 	})
 }
 
-// TestBatchAtRestHoldsNothing checks that a batch that waits for a decision uses no memory and no slot.
-func TestBatchAtRestHoldsNothing(t *testing.T) {
+// TestIdleBatchHoldsNothing checks that a batch that waits for a decision uses no memory and no slot.
+func TestIdleBatchHoldsNothing(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("asks", tool.Ticket{}), echo("ok", mutating)}, nil, func(t *testing.T, w *world) {
 		for range 20 {
 			w.launch(batchOf(call.Sequential, of("ok", "asks", "ok")...))
 		}
-		if st := w.e.Stats(); st.Live != 0 || st.Running != 0 || st.Queued != 0 {
+		if st := w.e.Stats(); st.Active != 0 || st.Running != 0 || st.Queued != 0 {
 			t.Errorf("%+v", st)
 		}
 	})

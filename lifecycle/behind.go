@@ -52,13 +52,13 @@ func (b behind) submit(l *activeCall, done func(*activeCall)) {
 		done(l)
 		return
 	}
-	if l.lent {
+	if l.frozen {
 		next := *l.c
 		l.c = &next
 	}
 	l.c.Revision++
 	l.c.LastSequence = l.log.Last()
-	l.lent = true // The store keeps a reference to the record, so a later change must copy the record.
+	l.frozen = true // The store keeps a reference to the record, so a later change must copy the record.
 	events, records := l.log.Take()
 	change := &store.Change{
 		Key: l.key, Call: l.c, Create: !l.stored, Events: events, Durability: store.Normal, Run: l.runLocked(nil), Records: records,
@@ -91,7 +91,7 @@ func (b behind) written(l *activeCall, change *store.Change, err error) {
 	l.log.Failed(change.Events, change.Records, l.log.Last())
 	current := *l.c
 	current.Revision--
-	l.c, l.lent = &current, false
+	l.c, l.frozen = &current, false
 	if errors.Is(err, store.ErrFatal) {
 		go l.e.fatal(err)
 		return

@@ -71,7 +71,7 @@ func TestP11CallsBehindASlowJournalAreBounded(t *testing.T) {
 			}
 		}
 		if n == 17_000 || e.Stats().Unwritten < n-1 {
-			t.Errorf("%d calls taken while the journal took none; %d said to be unwritten", n, e.Stats().Unwritten)
+			t.Errorf("%d calls taken while the journal took none; %d reported as unwritten", n, e.Stats().Unwritten)
 		}
 		slow.release()
 		time.Sleep(time.Second)
@@ -124,15 +124,15 @@ func TestP4PublishedBeforeASlowGate(t *testing.T) {
 		}
 		list, _ := events(t, again)
 		if got := types(t, 2, list); got != "attempt_started finished" {
-			t.Errorf("told %s", got)
+			t.Errorf("published %s", got)
 		}
 		w.checkLog(s.ID)
 	})
 }
 
-// TestP4RecordSaysThatItIsNotStored checks that a call's record reports when a crash could still lose the call. While the gates of a SYNC
+// TestP4RecordShowsThatItIsNotStored checks that a call's record reports when a crash could still lose the call. While the gates of a SYNC
 // or BEHIND call run, a crash could lose it, because the journal does not have the call yet.
-func TestP4RecordSaysThatItIsNotStored(t *testing.T) {
+func TestP4RecordShowsThatItIsNotStored(t *testing.T) {
 	slow := hook.Entry[hook.Gate]{Name: "slow", Deadline: time.Hour, Hook: gate(func(*hook.Input) (hook.Verdict, error) {
 		time.Sleep(20 * time.Millisecond)
 		return hook.Allow(), nil

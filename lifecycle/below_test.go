@@ -117,7 +117,7 @@ func TestAnswerEndsCallsOfCalls(t *testing.T) {
 			t.Fatalf("it is %s %+v", c.Status, c.Result)
 		}
 		if below := w.get(child.ID); below.Status != call.Cancelled {
-			t.Errorf("told SUCCEEDED while its call is %s", below.Status)
+			t.Errorf("published SUCCEEDED while its call is %s", below.Status)
 		}
 	})
 }
@@ -144,10 +144,10 @@ func until(d time.Duration, unseen ...string) func(ctx context.Context) []string
 func TestRunEndsAllAtOnce(t *testing.T) {
 	tools := []tool.Tool{waiting("stubborn", until(time.Hour, "some-call")), waiting("quick", until(time.Millisecond, "some-call")), asks("last", tool.Ticket{Approvers: &tool.Approvers{}})}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
-		var resting []string
+		var suspended []string
 		for _, id := range []string{"stubborn", "stubborn", "quick"} {
 			c := w.do(apart(spec(id, "")))
-			resting = append(resting, c.ID)
+			suspended = append(suspended, c.ID)
 		}
 		last := w.do(apart(spec("last", ""))).ID
 		began := time.Now()
@@ -161,16 +161,16 @@ func TestRunEndsAllAtOnce(t *testing.T) {
 			t.Errorf("what waits for nothing of its own has ended after %v", took)
 		}
 		for i, want := range []string{"some-call", "some-call", ""} {
-			if c := w.get(resting[i]); c.Status != call.Cancelled || c.Result.Metadata[outcome.UnseenCalls] != want {
+			if c := w.get(suspended[i]); c.Status != call.Cancelled || c.Result.Metadata[outcome.UnseenCalls] != want {
 				t.Errorf("call %d is %s and names %v", i, c.Status, c.Result.Metadata)
 			}
 		}
 	})
 }
 
-// TestCancelOfOneThatRests checks the cancellation of a suspended parent call. When Cancel returns, the request is stored, so neither an
+// TestCancelOfSuspendedParent checks the cancellation of a suspended parent call. When Cancel returns, the request is stored, so neither an
 // answer nor an expiry resumes the call. The call ends when its nested calls have ended or when the drain period is over.
-func TestCancelOfOneThatRests(t *testing.T) {
+func TestCancelOfSuspendedParent(t *testing.T) {
 	tools := []tool.Tool{
 		waiting("stubborn", until(time.Hour, "some-call")),
 		parent{asks("default", tool.Ticket{DefaultResult: "1", ExpiresIn: 3 * time.Second}), until(time.Hour)},
@@ -222,19 +222,19 @@ func TestCancelOfOneThatRests(t *testing.T) {
 // above is a suspended parent tool. It counts how often it is notified that its question will not be answered.
 type above struct {
 	parent
-	told *atomic.Int32
+	abandoned *atomic.Int32
 }
 
-func (a above) Abandon(context.Context, *tool.Call) { a.told.Add(1) }
+func (a above) Abandon(context.Context, *tool.Call) { a.abandoned.Add(1) }
 
-// TestCancelOfOneThatRestsIsARecord checks that the next daemon completes a cancellation whose request is stored (T107). The call and its
+// TestCancelOfSuspendedParentIsARecord checks that the next daemon completes a cancellation whose request is stored (T107). The call and its
 // nested call end CANCELLED once. The tool is notified that its question will not be answered.
-func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
+func TestCancelOfSuspendedParentIsARecord(t *testing.T) {
 	for _, name := range []string{"alone", "in a batch"} {
 		t.Run(name, func(t *testing.T) {
-			child, told := apart(spec("child", "")), &atomic.Int32{}
+			child, abandoned := apart(spec("child", "")), &atomic.Int32{}
 			var w *world
-			p := above{parent{asks("parent", tool.Ticket{}), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}, told}
+			p := above{parent{asks("parent", tool.Ticket{}), func(ctx context.Context) []string { return w.stopChild(ctx, child.ID) }}, abandoned}
 			inBubble(t, []tool.Tool{p, runsUntilCancelled("child", 3*time.Second)}, nil, func(t *testing.T, own *world) {
 				w = own
 				s := apart(spec("parent", ""))
@@ -250,8 +250,8 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 					t.Fatalf("%v %v", c, err)
 				}
 				w.kill()
-				if n := told.Load(); n != 0 {
-					t.Fatalf("the tool was told %d times before", n)
+				if n := abandoned.Load(); n != 0 {
+					t.Fatalf("the tool was notified %d times before", n)
 				}
 				w.reopenFirst()
 				synctest.Wait()
@@ -262,8 +262,8 @@ func TestCancelOfOneThatRestsIsARecord(t *testing.T) {
 					}
 					w.checkLog(id)
 				}
-				if n := told.Load(); n != 1 {
-					t.Errorf("the tool was told %d times", n)
+				if n := abandoned.Load(); n != 1 {
+					t.Errorf("the tool was notified %d times", n)
 				}
 			})
 		})
@@ -328,7 +328,7 @@ func TestStartRunsNoNestedCallOfAnEndingCall(t *testing.T) {
 // calls they are eight times as high.
 func TestP11LendersAreBounded(t *testing.T) {
 	lends := parent{made("lends", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
-		back := lifecycle.Lend(ctx)
+		back := lifecycle.LendSlot(ctx)
 		<-ctx.Done()
 		_ = back(ctx)
 		return nil, context.Cause(ctx)
@@ -357,7 +357,7 @@ func TestP11LendersAreBounded(t *testing.T) {
 				ids = append(ids, id)
 			}
 			if len(ids) != want {
-				t.Fatalf("%d lend their place, not %d", len(ids), want)
+				t.Fatalf("%d lend their slot, not %d", len(ids), want)
 			}
 		}
 		flood("", 2)

@@ -143,15 +143,15 @@ func (a *cancelling) cancel(l *activeCall, r call.CancelRequest) error {
 		if p := lookupPipeline(l); p.def.Stopper() != nil {
 			return a.cancelAbove(p, r)
 		}
-		return cancelResting(l, r, call.NotStarted)
+		return cancelWaiting(l, r, call.NotStarted)
 	case c.Status.Terminal() || c.Cancel != nil && !l.heldBack():
 		l.unslot()
 		return nil
 	case l.heldBack():
 		if began(c) {
-			return cancelResting(l, r, call.ExecutedUnknown)
+			return cancelWaiting(l, r, call.ExecutedUnknown)
 		}
-		return cancelResting(l, r, call.NotStarted)
+		return cancelWaiting(l, r, call.NotStarted)
 	}
 	if err := storeCancel(l, r); err != nil && !errors.Is(err, errEnded) {
 		return err
@@ -208,9 +208,9 @@ func (l *activeCall) heldBack() bool {
 	return l.cancel == nil && l.e.held.Holds(l.c)
 }
 
-// cancelResting ends a call that has no pipeline run. It stores the request and the end as one change, so either the cancellation or a
-// concurrent decision takes effect, never parts of both. The caller holds the slot; cancelResting releases it.
-func cancelResting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
+// cancelWaiting ends a call that has no pipeline run. It stores the request and the end as one change, so either the cancellation or a
+// concurrent decision takes effect, never parts of both. The caller holds the slot; cancelWaiting releases it.
+func cancelWaiting(l *activeCall, r call.CancelRequest, executed call.Executed) error {
 	p := lookupPipeline(l)
 	out := outcome.StoppedBy(outcome.CancelRequested(&r), executed)
 	records := p.after(context.Background(), out)

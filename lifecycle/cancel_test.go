@@ -111,8 +111,8 @@ func TestCancelGoesToChildrenFirst(t *testing.T) {
 	})
 }
 
-// TestResultBeforeTheKillStands checks that a cancelled call succeeds when its tool still returns a result within the grace period.
-func TestResultBeforeTheKillStands(t *testing.T) {
+// TestResultBeforeTheKillIsKept checks that a cancelled call succeeds when its tool still returns a result within the grace period.
+func TestResultBeforeTheKillIsKept(t *testing.T) {
 	tidy := made("t", mutating, func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 		<-ctx.Done()
 		time.Sleep(time.Second)
@@ -173,7 +173,7 @@ func TestToolThatIgnoresItsCancellation(t *testing.T) {
 			if c := w.get(id); c.Status != call.Cancelled || c.Result.Status != tool.StatusError || contents(w.checkLog(id)) != log {
 				t.Errorf("call %+v", c)
 			}
-			if st := w.e.Stats(); st.LateReports != 1 || st.Running != 0 || st.Live != 0 {
+			if st := w.e.Stats(); st.LateReports != 1 || st.Running != 0 || st.Active != 0 {
 				t.Errorf("%+v", st)
 			}
 		})

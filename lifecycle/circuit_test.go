@@ -161,9 +161,9 @@ func TestNoCircuitUnlessItIsConfigured(t *testing.T) {
 
 func TestQuestionsAreLimited(t *testing.T) {
 	tests := []struct {
-		name   string
-		change func(*lifecycle.Config)
-		says   string
+		name    string
+		change  func(*lifecycle.Config)
+		message string
 	}{
 		{"of a principal", func(c *lifecycle.Config) { c.PrincipalQuestions = 3 }, "3 calls of alice"},
 		{"of a namespace", func(c *lifecycle.Config) { c.NamespaceQuestions = 3 }, "3 calls of this namespace"},
@@ -179,7 +179,7 @@ func TestQuestionsAreLimited(t *testing.T) {
 					t.Helper()
 					c := w.do(apart(spec("ask", "")))
 					if e := c.Result.Error; c.Status != call.Failed || c.Executed != call.Started || e.Code != tool.ResourceExhausted || e.Reason != "TOO_MANY_QUESTIONS" ||
-						!e.Retryable || !strings.Contains(e.Message, tt.says) {
+						!e.Retryable || !strings.Contains(e.Message, tt.message) {
 						t.Fatalf("%s %s %+v", c.Status, c.Executed, e)
 					}
 				}

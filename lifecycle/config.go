@@ -61,11 +61,11 @@ type Config struct {
 	Tools   Tools       // required
 	Answers Answers     // required
 	Hooks   hook.Set    // initial hooks; [Engine.SetHooks] replaces them
-	// Keepers are objects that keep data of calls but are not hooks. A keeper that implements hook.RunKeeper is notified of ended runs. A
-	// keeper that implements hook.CallKeeper is notified of purged calls.
-	Keepers []any
-	People  People       // nil: the engine assumes that an approver exists
-	Modes   policy.Modes // nil: there are no permission modes
+	// DataOwners are objects that keep data of calls but are not hooks. An object that implements hook.RunDataOwner is notified of ended runs.
+	// An object that implements hook.CallDataOwner is notified of purged calls.
+	DataOwners []any
+	People     People       // nil: the engine assumes that an approver exists
+	Modes      policy.Modes // nil: there are no permission modes
 	// Policies holds the remembered rules and modes. The gates may share it. If it is nil, the engine creates one.
 	Policies *policy.Policies
 	Log      *zap.Logger // nil disables logging
@@ -176,7 +176,7 @@ type counters struct {
 // Stats holds the counts of an engine since its start.
 type Stats struct {
 	IllegalTransitions, LateReports, Abandoned, GateConflicts, HookFailures int64
-	Live, Running, Queued                                                   int
+	Active, Running, Queued                                                 int
 	Events, OutputBytes                                                     int64            // published events; bytes that tools printed
 	Unowned                                                                 int64            // calls that [Engine.CheckOwners] found without an owner and adopted
 	Watchers                                                                int64            // current watchers of calls and feeds
@@ -311,7 +311,7 @@ func (e *Engine) Stats() Stats {
 		IllegalTransitions: e.stats.illegal.Load(), LateReports: e.stats.late.Load(), Abandoned: e.stats.abandoned.Load(),
 		GateConflicts: e.stats.conflicts.Load(), HookFailures: e.stats.hookFailures.Load(),
 		OpenCircuits: e.limits.Circuits.Open(), QueueRefused: e.stats.queueRefused.Load(),
-		Live: len(e.activeCalls), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
+		Active: len(e.activeCalls), Running: running, Queued: queued + e.limits.Threads.Waiting(), Unwritten: unwritten,
 		Events: e.stats.events.Load(), OutputBytes: e.stats.outputBytes.Load(), Watchers: e.watches.Count(), Unowned: e.stats.unowned.Load(),
 	}
 }

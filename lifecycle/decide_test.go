@@ -245,7 +245,7 @@ func TestT128ResultForATicketThatTakesNone(t *testing.T) {
 			for _, result := range []string{`{"approved":false}`, `"no, please do not"`, `false`, `{}`} {
 				r := w.refuse(bob, c, tool.Decision{Action: tool.Resume, Result: result}, call.InvalidArgument, "INVALID_FIELD")
 				if !strings.Contains(r.Message, "CANCEL for no") {
-					t.Errorf("%s, %s: told %q", id, result, r.Message)
+					t.Errorf("%s, %s: refused with %q", id, result, r.Message)
 				}
 			}
 			if p.runs.Load() != 0 {
@@ -302,7 +302,7 @@ func TestP2FirstCommittedDecisionWins(t *testing.T) {
 			c = w.get(c.ID)
 			d := c.Rounds[0].Decision
 			if d.ID != winners[0] || !c.Status.Terminal() {
-				t.Errorf("call %s by %s; told that %s won", c.Status, d.ID, winners[0])
+				t.Errorf("call %s by %s; reported that %s won", c.Status, d.ID, winners[0])
 			}
 			if runs := p.runs.Load(); runs != map[tool.DecisionAction]int64{tool.Resume: 1}[d.Action] {
 				t.Errorf("%s won and the tool ran %d times", d.Action, runs)
@@ -330,10 +330,10 @@ func TestT64DecisionsAndKills(t *testing.T) {
 				c := w.do(spec("t", ""))
 				var once sync.Once
 				kill = func() { once.Do(func() { w.store = w.store.Crash() }) }
-				told := ""
+				acknowledged := ""
 				if watcher, err := w.e.Resume(t.Context(), bob, call.ResumeRequest{SuspensionID: c.Open().ID,
 					Decision: tool.Decision{ID: "decision-1234567", Action: tool.Resume, ExpectedDigest: c.Open().Digest}}); err == nil {
-					told = "decision-1234567"
+					acknowledged = "decision-1234567"
 					watcher.Close()
 				}
 				synctest.Wait()
@@ -343,12 +343,12 @@ func TestT64DecisionsAndKills(t *testing.T) {
 				synctest.Wait()
 				now := w.get(c.ID)
 				if now.Status == call.Suspended {
-					if told != "" {
-						t.Fatal("a decision that was acknowledged is gone")
+					if acknowledged != "" {
+						t.Fatal("an acknowledged decision is lost")
 					}
 					now = w.answer(bob, now, yes())
 				}
-				if d := now.Rounds[0].Decision; told != "" && d.ID != told {
+				if d := now.Rounds[0].Decision; acknowledged != "" && d.ID != acknowledged {
 					t.Errorf("decided by %s", d.ID)
 				}
 				if !now.Status.Terminal() || p.runs.Load() > 1 || now.Status == call.Succeeded && p.runs.Load() != 1 {
@@ -505,7 +505,7 @@ func TestRepeatedDecisionOfAnEarlierRound(t *testing.T) {
 		w.answer(alice, w.get(c.ID), tool.Decision{Action: tool.Resume, Result: "2"})
 		repeat, controls := events(t, again)
 		if got, want := types(t, original[0].Sequence, repeat), types(t, original[0].Sequence, original)+" resumed attempt_started finished"; got != want || len(controls) > 1 {
-			t.Errorf("the repeat told %s and %+v, want %s", got, controls, want)
+			t.Errorf("the repeat published %s and %+v, want %s", got, controls, want)
 		}
 		var answered []string
 		for _, ev := range repeat {
@@ -540,8 +540,8 @@ func TestT103NothingVoidsWaitingApprovals(t *testing.T) {
 			waiting = append(waiting, w.do(spec("t", fmt.Sprintf(`{"n":%d}`, i))))
 		}
 		synctest.Wait()
-		if live := w.e.Stats().Live; live != 0 {
-			t.Errorf("%d calls in memory while all wait", live)
+		if active := w.e.Stats().Active; active != 0 {
+			t.Errorf("%d calls in memory while all wait", active)
 		}
 		strict = true
 		w.cfg.Hooks.Gate = append(w.cfg.Hooks.Gate, namedGate("new", allow))

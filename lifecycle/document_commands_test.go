@@ -42,13 +42,13 @@ func (w *world) wantValues(want ...string) {
 
 // notices returns the document events in a call's log.
 func (w *world) notices(id string) string {
-	var told []string
+	var notices []string
 	for _, ev := range w.checkLog(id) {
 		if d := ev.Document; d != nil {
-			told = append(told, strings.TrimSpace(fmt.Sprintf("%s@%d %s", d.Key, d.Revision, d.Conflict)))
+			notices = append(notices, strings.TrimSpace(fmt.Sprintf("%s@%d %s", d.Key, d.Revision, d.Conflict)))
 		}
 	}
-	return strings.Join(told, ", ")
+	return strings.Join(notices, ", ")
 }
 
 // writes returns a tool whose result has these commands.
@@ -64,12 +64,12 @@ func TestDocumentCommands(t *testing.T) {
 	second := writes("second", reading, n.Append("no list"), list.Append("b"), o.Merge(json.RawMessage(`{"x":null,"z":2}`)), n.SetAt(9, 1), n.Set(8))
 	inBubble(t, []tool.Tool{first, second}, nil, func(t *testing.T, w *world) {
 		if got := w.notices(w.do(spec("first", "")).ID); got != "n@1, list@1, o@1, n@2" {
-			t.Errorf("told %s", got)
+			t.Errorf("published %s", got)
 		}
 		w.wantValues("RUN n=5@2", `THREAD list=["a"]@1`, `THREAD o={"x":1}@1`)
 		c := w.do(spec("second", ""))
 		if got := w.notices(c.ID); got != "n@2 TYPE, list@2, o@2, n@2 REVISION, n@3" || c.Status != call.Succeeded {
-			t.Errorf("%s, told %s", c.Status, got)
+			t.Errorf("%s, published %s", c.Status, got)
 		}
 		w.wantValues("RUN n=8@3", `THREAD list=["a","b"]@2`, `THREAD o={"z":2}@2`)
 	})
@@ -84,7 +84,7 @@ func TestDocumentLimitsAreReported(t *testing.T) {
 	inBubble(t, []tool.Tool{greedy}, limits, func(t *testing.T, w *world) {
 		c := w.do(spec("t", ""))
 		if got := w.notices(c.ID); got != "a@1, b@0 SIZE, b@1, c@0 ROOM" || c.Status != call.Succeeded {
-			t.Errorf("%s, told %s", c.Status, got)
+			t.Errorf("%s, published %s", c.Status, got)
 		}
 		w.wantValues(`RUN a="12345678"@1`, `RUN b="x"@1`)
 	})
@@ -131,7 +131,7 @@ func TestNamespaceDocuments(t *testing.T) {
 	inBubble(t, tools, config, func(t *testing.T, w *world) {
 		c := w.do(spec("foreign", ""))
 		if got := w.notices(c.ID); got != "shared@0 SCOPE, own@1" || c.Status != call.Succeeded {
-			t.Errorf("%s, told %s", c.Status, got)
+			t.Errorf("%s, published %s", c.Status, got)
 		}
 		w.do(spec("shared_put", ""))
 		w.wantValues(`NAMESPACE shared="named"@1`, "RUN own=1@1")

@@ -44,11 +44,11 @@ func (m documentModel) apply(c *tool.Command) string {
 	if d.there {
 		revision = d.revision
 	}
-	told := func(conflict string) string {
+	notice := func(conflict string) string {
 		return strings.TrimSpace(fmt.Sprintf("%s@%d %s", c.Key, revision, conflict))
 	}
 	if c.Expected != nil && *c.Expected != revision {
-		return told("REVISION")
+		return notice("REVISION")
 	}
 	if c.Op == tool.OpDelete {
 		if !d.there {
@@ -56,15 +56,15 @@ func (m documentModel) apply(c *tool.Command) string {
 		}
 		*d = modelled{revision: d.revision + 1}
 		revision = d.revision
-		return told("")
+		return notice("")
 	}
 	value, ok := d.changed(c)
 	if !ok {
-		return told("TYPE")
+		return notice("TYPE")
 	}
 	*d = modelled{value, true, d.revision + 1}
 	revision = d.revision
-	return told("")
+	return notice("")
 }
 
 // changed returns the value of the document after a command.
@@ -212,12 +212,12 @@ func playDocuments(w *world, calls [][]tool.Command) error {
 	for _, n := range order {
 		var want []string
 		for i := range calls[n] {
-			if told := model.apply(&calls[n][i]); told != "" {
-				want = append(want, told)
+			if notice := model.apply(&calls[n][i]); notice != "" {
+				want = append(want, notice)
 			}
 		}
 		if got := w.notices(ids[n]); got != strings.Join(want, ", ") {
-			return fmt.Errorf("call %d was told %q, the model %q", n, got, want)
+			return fmt.Errorf("call %d published %q, the model %q", n, got, want)
 		}
 	}
 	if len(order) != len(calls) {

@@ -28,7 +28,7 @@ func TestDeleteOfMissingDocumentIsNotPublished(t *testing.T) {
 		}
 		for _, ev := range list {
 			if ev.Type == call.EventDocumentChanged && (ev.Document.Key != "b" || ev.Document.Revision != 1) {
-				t.Errorf("told %+v", ev.Document)
+				t.Errorf("published %+v", ev.Document)
 			}
 		}
 		if c := w.get(id); c.LastSequence != 5 {

@@ -108,15 +108,15 @@ func (d doubt) asks() bool {
 	return p.def != nil && p.def.Descriptor.OnDoubt == tool.OnDoubtAsk
 }
 
-// undecided ends a call in doubt, or suspends it with a question to a person. said is what the tool answered, or nil if the daemon did not
+// undecided ends a call in doubt, or suspends it with a question to a person. reported is what the tool answered, or nil if the daemon did not
 // ask the tool.
-func (d doubt) undecided(ctx context.Context, said error) settlement {
+func (d doubt) undecided(ctx context.Context, reported error) settlement {
 	p := d.p
 	if !d.asks() {
 		return p.finish(ctx, outcome.InDoubt())
 	}
 	p.attempt = 0 // Leave the attempt without an end in the record, because its end is unknown.
-	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title, said, p.call(nil).IdempotencyKey()), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
+	out := &outcome.Question{Ticket: decision.DoubtTicket(p.in.Description.Title, reported, p.call(nil).IdempotencyKey()), Origin: call.OriginDoubt, Executed: call.ExecutedUnknown}
 	s, err := suspension(p, out)
 	if err != nil {
 		return p.finish(ctx, outcome.InDoubt())
@@ -128,10 +128,10 @@ func (d doubt) undecided(ctx context.Context, said error) settlement {
 }
 
 // answered applies a person's answer about the attempt. holds reports that the tool has not changed since the question.
-func (d doubt) answered(ctx context.Context, said *tool.Decision, holds bool) {
+func (d doubt) answered(ctx context.Context, answer *tool.Decision, holds bool) {
 	p := d.p
 	l := p.l
-	a := decision.ParseDoubt(said.Result)
+	a := decision.ParseDoubt(answer.Result)
 	switch {
 	case a.Outcome == decision.Happened:
 		p.settleRun(ctx, outcome.Answered(call.Finished, a.Result()))

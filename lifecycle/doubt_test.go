@@ -18,9 +18,9 @@ import (
 // reconciling is a probe tool that can report after a crash what its attempt did.
 type reconciling struct {
 	*probe
-	d     tool.Descriptor
-	asked atomic.Int64
-	say   func(ctx context.Context, c *tool.Call) (*tool.Result, error)
+	d         tool.Descriptor
+	asked     atomic.Int64
+	reconcile func(ctx context.Context, c *tool.Call) (*tool.Result, error)
 }
 
 func (r *reconciling) Descriptor() tool.Descriptor {
@@ -35,7 +35,7 @@ func (r *reconciling) Execute(ctx context.Context, c *tool.Call) (*tool.Result, 
 
 func (r *reconciling) Reconcile(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 	r.asked.Add(1)
-	return r.say(ctx, c)
+	return r.reconcile(ctx, c)
 }
 
 // inDoubt makes a call that is in doubt: the daemon dies after the effect of the tool and before the result is stored.
@@ -50,12 +50,12 @@ func TestReconcile(t *testing.T) {
 		return func(context.Context, *tool.Call) (*tool.Result, error) { return r, err }
 	}
 	tests := []struct {
-		name     string
-		say      func(context.Context, *tool.Call) (*tool.Result, error)
-		status   call.Status
-		executed call.Executed
-		code     tool.Code
-		runs     int64
+		name      string
+		reconcile func(context.Context, *tool.Call) (*tool.Result, error)
+		status    call.Status
+		executed  call.Executed
+		code      tool.Code
+		runs      int64
 	}{
 		{"it happened", text(tool.Text("done"), nil), call.Succeeded, call.Finished, "", 1},
 		{"it happened and failed", text(tool.Fail("half of it"), nil), call.Failed, call.Finished, tool.ExecutionFailed, 1},
@@ -68,7 +68,7 @@ func TestReconcile(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := &reconciling{probe: &probe{}, say: tt.say}
+			r := &reconciling{probe: &probe{}, reconcile: tt.reconcile}
 			inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
 				s := spec("t", `{"a":1}`)
 				w.inDoubt(s)
@@ -90,7 +90,7 @@ func TestReconcile(t *testing.T) {
 // the attempt. An answer that comes too late, or from a changed tool, is not used.
 func TestReconcileIsInterruptible(t *testing.T) {
 	r := &reconciling{probe: &probe{}}
-	r.say = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
+	r.reconcile = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		if c.Arguments.Text() != `{"a":1}` || c.IdempotencyKey() != r.seen()[0].IdempotencyKey() || c.IdempotencyKey() == "" || c.Attempt != 1 {
 			return nil, errors.New("not as the attempt had it")
 		}
@@ -118,7 +118,7 @@ func TestReconcileIsInterruptible(t *testing.T) {
 }
 
 func TestCancelWhileTheToolIsAsked(t *testing.T) {
-	r := &reconciling{probe: &probe{}, say: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { <-ctx.Done(); return nil, ctx.Err() }}
+	r := &reconciling{probe: &probe{}, reconcile: func(ctx context.Context, _ *tool.Call) (*tool.Result, error) { <-ctx.Done(); return nil, ctx.Err() }}
 	inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
 		w.inDoubt(s)
@@ -130,7 +130,7 @@ func TestCancelWhileTheToolIsAsked(t *testing.T) {
 }
 
 func TestChangedToolIsNotAsked(t *testing.T) {
-	r := &reconciling{probe: held(), say: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }}
+	r := &reconciling{probe: held(), reconcile: func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }}
 	inBubble(t, []tool.Tool{r}, nil, func(t *testing.T, w *world) {
 		id := w.begin(apart(spec("t", "")))
 		r.d.Description = "changed"
@@ -214,8 +214,8 @@ func TestOnDoubtAsk(t *testing.T) {
 // TestOnDoubtAskAfterReconcile checks that the person who is asked reads why the tool could not tell.
 func TestOnDoubtAskAfterReconcile(t *testing.T) {
 	long := strings.Repeat("x", 999) + "é" // the bound is in the middle of the last character
-	for said, want := range map[error]string{errors.New("the bank is down"): "the bank is down", errors.New(long): long[:999], nil: "the tool returned no outcome"} {
-		r := &reconciling{probe: &probe{}, d: tool.Descriptor{OnDoubt: tool.OnDoubtAsk}, say: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, said }}
+	for reported, want := range map[error]string{errors.New("the bank is down"): "the bank is down", errors.New(long): long[:999], nil: "the tool returned no outcome"} {
+		r := &reconciling{probe: &probe{}, d: tool.Descriptor{OnDoubt: tool.OnDoubtAsk}, reconcile: func(context.Context, *tool.Call) (*tool.Result, error) { return nil, reported }}
 		inBubble(t, []tool.Tool{r}, func(c *lifecycle.Config) { c.People = people{"approver": {"bob"}} }, func(t *testing.T, w *world) {
 			s := spec("t", `{}`)
 			w.inDoubt(s)

@@ -112,7 +112,7 @@ func TestDrainAgainstTraffic(t *testing.T) {
 			}
 			var all sync.WaitGroup
 			var mu sync.Mutex
-			told := map[string]call.Status{}
+			published := map[string]call.Status{}
 			for i := range 60 {
 				s := spec([]string{"t", "read"}[i%2], "")
 				all.Go(func() {
@@ -135,7 +135,7 @@ func TestDrainAgainstTraffic(t *testing.T) {
 						for _, ev := range f.Events {
 							if ev.Outcome != nil {
 								mu.Lock()
-								told[s.ID] = ev.Outcome.Status
+								published[s.ID] = ev.Outcome.Status
 								mu.Unlock()
 							}
 						}
@@ -161,9 +161,9 @@ func TestDrainAgainstTraffic(t *testing.T) {
 			w.store = w.store.Reopen()
 			w.open()
 			synctest.Wait()
-			for id, status := range told {
+			for id, status := range published {
 				if c := w.get(id); c.Status != status {
-					t.Errorf("told %s and is %s", status, c.Status)
+					t.Errorf("published %s and is %s", status, c.Status)
 				}
 				w.checkLog(id)
 			}
@@ -215,7 +215,7 @@ func TestDrainWaitsForAdmittedCalls(t *testing.T) {
 				w.store = w.store.Reopen()
 				w.open()
 				if last := list[len(list)-1]; w.get(s.ID).Status != last.Outcome.Status || last.Outcome.Result.Error.Code != tool.Interrupted {
-					t.Errorf("told %+v, stored %s", last.Outcome, w.get(s.ID).Status)
+					t.Errorf("published %+v, stored %s", last.Outcome, w.get(s.ID).Status)
 				}
 			})
 		})

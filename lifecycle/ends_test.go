@@ -262,7 +262,7 @@ func endsByClocks() []endRow {
 func endsBeforeTheStart() []endRow {
 	strict := tool.Func(tool.Descriptor{ID: "t", Parameters: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}`)},
 		func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Success(1), nil })
-	gone := func(w *world, s call.Spec) string {
+	unattended := func(w *world, s call.Spec) string {
 		w.begin(apart(spec("slow", "")))
 		w.start(s, call.ExecuteOptions{Attended: true}).Close()
 		time.Sleep(10 * time.Second)
@@ -287,7 +287,7 @@ func endsBeforeTheStart() []endRow {
 		{name: "caller gone before the start", config: func(c *lifecycle.Config) {
 			c.Concurrency, c.QueueTimeout = 1, time.Hour
 			c.Tools.(*toolbox).put(echo("t", mutating), held().tool("slow", mutating))
-		}, run: gone,
+		}, run: unattended,
 			want: ending{status: call.Failed, code: tool.Interrupted, reason: "CALLER_GONE", executed: call.NotStarted, aborted: true, retryable: true, text: "Not run"}},
 		{name: "the intent could not be written", tool: echo("t", mutating), run: withoutIntent,
 			want: ending{status: call.Failed, code: tool.Interrupted, reason: "JOURNAL", executed: call.NotStarted, aborted: true, retryable: true, text: "Not run"}},

@@ -21,14 +21,14 @@ import (
 
 // ordeal runs several calls on a journal that fails, and records the events that watchers receive.
 type ordeal struct {
-	w     *world
-	t     *testing.T
-	mu    sync.Mutex
-	told  map[string][]call.Event
-	acked map[string]string // id of the acknowledged decision of each call
-	runs  map[string]int
-	specs map[string]call.Spec
-	again atomic.Bool // Set after a restart. A call that starts only after the restart is not cancelled, so its tool "held" must return by itself.
+	w        *world
+	t        *testing.T
+	mu       sync.Mutex
+	received map[string][]call.Event
+	acked    map[string]string // id of the acknowledged decision of each call
+	runs     map[string]int
+	specs    map[string]call.Spec
+	again    atomic.Bool // Set after a restart. A call that starts only after the restart is not cancelled, so its tool "held" must return by itself.
 }
 
 // tools returns tools that change data, read, ask or wait. Each checks that the journal has its attempt.
@@ -118,8 +118,8 @@ func (o *ordeal) follow(id string) (suspended *call.Suspension) {
 func (o *ordeal) cursor(id string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if n := len(o.told[id]); n > 0 {
-		return o.w.e.Watches().CursorAfter(o.told[id][n-1].Sequence)
+	if n := len(o.received[id]); n > 0 {
+		return o.w.e.Watches().CursorAfter(o.received[id][n-1].Sequence)
 	}
 	return ""
 }
@@ -127,14 +127,14 @@ func (o *ordeal) cursor(id string) string {
 func (o *ordeal) note(id string, list []call.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.told[id] = append(o.told[id], list...)
+	o.received[id] = append(o.received[id], list...)
 }
 
 // refused reports whether a request with this error may succeed later. The test fails for an unexpected error.
 func (o *ordeal) refused(err error) bool {
 	var r *call.Refusal
 	if !errors.As(err, &r) {
-		o.t.Errorf("told %v", err)
+		o.t.Errorf("refused with %v", err)
 		return false
 	}
 	switch r.Reason {
@@ -143,14 +143,14 @@ func (o *ordeal) refused(err error) bool {
 	case "JOURNAL_FAILED", "RUN_BLOCKED", "ALREADY_DECIDED", "SUSPENSION_EXPIRED", "CALL_NOT_FOUND":
 		return false
 	}
-	o.t.Errorf("told %s: %s", r.Reason, r.Message)
+	o.t.Errorf("refused with %s: %s", r.Reason, r.Message)
 	return false
 }
 
-// live runs the calls. Each call has its own goroutine, but they start one after the other, so that the order of changes is the same in
+// runCalls runs the calls. Each call has its own goroutine, but they start one after the other, so that the order of changes is the same in
 // each test run.
-func (o *ordeal) live() {
-	o.told, o.acked, o.runs, o.specs = map[string][]call.Event{}, map[string]string{}, map[string]int{}, map[string]call.Spec{}
+func (o *ordeal) runCalls() {
+	o.received, o.acked, o.runs, o.specs = map[string][]call.Event{}, map[string]string{}, map[string]int{}, map[string]call.Spec{}
 	for _, id := range []string{"work", "read", "gated", "gated", "asks", "held", "blocked"} {
 		s := spec(id, "")
 		s.Run.ID = "run-" + id
@@ -211,8 +211,8 @@ func (o *ordeal) check(when string) {
 	for id, s := range o.specs {
 		c, err := w.e.Records().Get(t.Context(), alice, id)
 		if err != nil {
-			if len(o.told[id]) > 0 && s.Tool != "read" || o.runs[id] > 0 && s.Tool != "read" {
-				t.Errorf("%s: %s was told %d events, ran %d times, and is gone: %v", when, s.Tool, len(o.told[id]), o.runs[id], err)
+			if len(o.received[id]) > 0 && s.Tool != "read" || o.runs[id] > 0 && s.Tool != "read" {
+				t.Errorf("%s: %s published %d events, ran %d times, and is lost: %v", when, s.Tool, len(o.received[id]), o.runs[id], err)
 			}
 			continue
 		}
@@ -220,10 +220,10 @@ func (o *ordeal) check(when string) {
 			t.Errorf("%s: %s is %s", when, s.Tool, c.Status)
 		}
 		log := w.checkLog(id)
-		for i, ev := range o.told[id] {
+		for i, ev := range o.received[id] {
 			if i >= len(log) || content(log[i]) != content(ev) {
 				if s.Tool != "read" {
-					t.Errorf("%s: %s was told\n%s and has\n%s", when, s.Tool, contents(o.told[id]), contents(log))
+					t.Errorf("%s: %s published\n%s and has\n%s", when, s.Tool, contents(o.received[id]), contents(log))
 				}
 				break
 			}
@@ -274,11 +274,11 @@ func undergo(t *testing.T, name string, fail func(n int) error, after bool) (cha
 		} else {
 			o.w.useStore(nil, count)
 		}
-		o.live()
+		o.runCalls()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if fatal > 1 {
-			t.Errorf("%s: the end was told %d times", name, fatal)
+			t.Errorf("%s: the fatal error was reported %d times", name, fatal)
 		}
 		if fatal == 0 {
 			o.check(name)

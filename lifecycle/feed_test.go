@@ -50,8 +50,8 @@ func readFeed(w *world, p tool.Principal, run, thread, cursor string, n int) (lo
 	return logs, cursor
 }
 
-// TestP4FeedsTellAtOnce checks that a waiting feed returns an event as soon as the event is stored, without waiting for the next event.
-func TestP4FeedsTellAtOnce(t *testing.T) {
+// TestP4FeedsPublishAtOnce checks that a waiting feed returns an event as soon as the event is stored, without waiting for the next event.
+func TestP4FeedsPublishAtOnce(t *testing.T) {
 	for _, effects := range []tool.Effects{mutating, reading} {
 		inBubble(t, []tool.Tool{echo("t", effects)}, nil, func(t *testing.T, w *world) {
 			ctx, leave := context.WithCancel(t.Context())
@@ -59,19 +59,19 @@ func TestP4FeedsTellAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var heard atomic.Int64
+			var received atomic.Int64
 			var reader sync.WaitGroup
 			reader.Go(func() {
 				defer watcher.Close()
 				for f, err := watcher.Next(ctx); err == nil; f, err = watcher.Next(ctx) {
-					heard.Add(int64(len(f.Events)))
+					received.Add(int64(len(f.Events)))
 				}
 			})
 			synctest.Wait() // Now the reader of the feed waits.
 			c := w.do(spec("t", ""))
 			time.Sleep(time.Second)
-			if heard.Load() != c.LastSequence || c.LastSequence == 0 {
-				t.Errorf("%s: %d of %d events are heard", effects.Mutability, heard.Load(), c.LastSequence)
+			if received.Load() != c.LastSequence || c.LastSequence == 0 {
+				t.Errorf("%s: %d of %d events are received", effects.Mutability, received.Load(), c.LastSequence)
 			}
 			leave()
 			reader.Wait()
@@ -254,7 +254,7 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 					}
 				}
 				if len(list) == 0 || list[len(list)-1].Type != call.EventFinished {
-					t.Errorf("%s: the end was not told: %d events", name, len(list))
+					t.Errorf("%s: the end was not published: %d events", name, len(list))
 				}
 				watcher.Close()
 			})
@@ -263,8 +263,8 @@ func TestHeartbeatsAndClosing(t *testing.T) {
 	})
 }
 
-// TestClosingTellsTheCursor checks that, when the daemon closes, a waiting watcher gets a frame with its cursor.
-func TestClosingTellsTheCursor(t *testing.T) {
+// TestClosingReportsTheCursor checks that, when the daemon closes, a waiting watcher gets a frame with its cursor.
+func TestClosingReportsTheCursor(t *testing.T) {
 	inBubble(t, []tool.Tool{asks("t", tool.Ticket{})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", "")
 		watcher := w.start(s, call.ExecuteOptions{WaitForDecision: true})

@@ -56,7 +56,7 @@ func TestGatesCombine(t *testing.T) {
 		{"a refusal is shown as one", []gate{refuses, allow}, call.Failed, "not today", "a:DENY b:ALLOW", "DENY"},
 		{"suspend beats a refusal", []gate{refuses, suspends}, call.Suspended, "", "a:DENY! b:SUSPEND", "SUSPEND"},
 		{"a refusal is a result to others", []gate{answersFirst, refuses}, call.Succeeded, "first", "a:SET_RESULT b:DENY!", "SET_RESULT"},
-		{"the first of equals stands", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
+		{"the first of equals wins", []gate{answersFirst, answersSecond}, call.Succeeded, "first", "a:SET_RESULT b:SET_RESULT!", "SET_RESULT"},
 		{"all are asked after a block", []gate{blocks, blocks, allow}, call.Failed, "Blocked: stop", "a:BLOCK b:BLOCK! c:ALLOW", "BLOCK"},
 		{"a failure refuses whatever the others allow", []gate{answersFirst, fails}, call.Failed, `Refused: the hook "b" failed`, "a:SET_RESULT b:FAILED", "FAILED"},
 		// The block counts even though another gate failed.
@@ -88,14 +88,14 @@ func TestGatesCombine(t *testing.T) {
 				if got := w.e.Stats().GateConflicts; got != int64(2*lost) { // Each conflict counts twice: once for the call and once for its preview.
 					t.Errorf("%d conflicts counted, want %d", got, 2*lost)
 				}
-				var told []call.GateVerdict
+				var published []call.GateVerdict
 				for _, ev := range w.checkLog(c.ID) {
 					if ev.Type == call.EventGateDecided {
-						told = append(told, *ev.Verdict)
+						published = append(published, *ev.Verdict)
 					}
 				}
-				if want := slices.DeleteFunc(slices.Clone(c.Verdicts), func(v call.GateVerdict) bool { return v.Kind == "ALLOW" }); verdictsOf(told) != verdictsOf(want) {
-					t.Errorf("told %s, want %s", verdictsOf(told), verdictsOf(want))
+				if want := slices.DeleteFunc(slices.Clone(c.Verdicts), func(v call.GateVerdict) bool { return v.Kind == "ALLOW" }); verdictsOf(published) != verdictsOf(want) {
+					t.Errorf("published %s, want %s", verdictsOf(published), verdictsOf(want))
 				}
 			})
 		})
@@ -223,8 +223,8 @@ func TestT113BlockedRun(t *testing.T) {
 	}
 	slow := held()
 	inBubble(t, []tool.Tool{echo("bad", reading), echo("good", reading), echo("ask", mutating), slow.tool("slow", mutating)}, gates(namedGate("g", g)), func(t *testing.T, w *world) {
-		waiting, running, known := w.begin(apart(spec("ask", ""))), w.begin(apart(spec("slow", ""))), spec("good", "")
-		w.do(known)
+		waiting, running, finished := w.begin(apart(spec("ask", ""))), w.begin(apart(spec("slow", ""))), spec("good", "")
+		w.do(finished)
 		w.do(spec("bad", ""))
 		refused := func(when string, p tool.Principal) {
 			t.Helper()
@@ -236,7 +236,7 @@ func TestT113BlockedRun(t *testing.T) {
 		}
 		refused("at once", alice)
 		refused("from another connection", bob)
-		if c := w.do(known); c.Status != call.Succeeded { // Attaching to an existing call is not a new call, so it is still allowed.
+		if c := w.do(finished); c.Status != call.Succeeded { // Attaching to an existing call is not a new call, so it is still allowed.
 			t.Errorf("attached to %s", c.Status)
 		}
 		other := spec("good", "")
@@ -325,7 +325,7 @@ func TestPolicyVersionIsRecorded(t *testing.T) {
 		}
 		for _, ev := range w.checkLog(c.ID) {
 			if ev.Type == call.EventSuspended && ev.Suspension.Policy != "rules 1" {
-				t.Errorf("told %+v", ev.Suspension)
+				t.Errorf("published %+v", ev.Suspension)
 			}
 		}
 		if s := w.do(spec("t", "")).Open(); len(s.Policy) > 130 || !utf8.ValidString(s.Policy) {

@@ -17,8 +17,8 @@ import (
 // TestToolThatEndsItsGoroutine checks a tool that calls runtime.Goexit. The call ends as after a panic, and a drain does not wait for it.
 func TestToolThatEndsItsGoroutine(t *testing.T) {
 	for _, effects := range []tool.Effects{reading, mutating} {
-		gone := made("t", effects, func(context.Context, *tool.Call) (*tool.Result, error) { runtime.Goexit(); return nil, nil })
-		inBubble(t, []tool.Tool{gone}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
+		exits := made("t", effects, func(context.Context, *tool.Call) (*tool.Result, error) { runtime.Goexit(); return nil, nil })
+		inBubble(t, []tool.Tool{exits}, func(c *lifecycle.Config) { c.Concurrency = 1 }, func(t *testing.T, w *world) {
 			for range 2 { // The second call shows that the slot was released.
 				c := w.do(spec("t", ""))
 				if c.Status != call.Failed || c.Executed != call.Started || c.Result.Error.Code != tool.Internal {
@@ -39,31 +39,31 @@ func (leaver) Validate(tool.Arguments) error { runtime.Goexit(); return nil }
 // so the request ends too.
 func TestHookThatEndsItsGoroutine(t *testing.T) {
 	leave := func() { runtime.Goexit() }
-	kinds := map[string]func(c *lifecycle.Config, d time.Duration, gone func()){
-		"rewrite": func(c *lifecycle.Config, d time.Duration, gone func()) {
-			c.Hooks.Rewrite = []hook.Entry[hook.Rewrite]{{Name: "h", Deadline: d, Hook: rewriteFunc(func(*hook.Input) (string, error) { gone(); return "", nil })}}
+	kinds := map[string]func(c *lifecycle.Config, d time.Duration, fail func()){
+		"rewrite": func(c *lifecycle.Config, d time.Duration, fail func()) {
+			c.Hooks.Rewrite = []hook.Entry[hook.Rewrite]{{Name: "h", Deadline: d, Hook: rewriteFunc(func(*hook.Input) (string, error) { fail(); return "", nil })}}
 		},
-		"gate": func(c *lifecycle.Config, d time.Duration, gone func()) {
-			c.Hooks.Gate = []hook.Entry[hook.Gate]{{Name: "h", Deadline: d, Hook: gate(func(*hook.Input) (hook.Verdict, error) { gone(); return hook.Allow(), nil })}}
+		"gate": func(c *lifecycle.Config, d time.Duration, fail func()) {
+			c.Hooks.Gate = []hook.Entry[hook.Gate]{{Name: "h", Deadline: d, Hook: gate(func(*hook.Input) (hook.Verdict, error) { fail(); return hook.Allow(), nil })}}
 		},
-		"admit": func(c *lifecycle.Config, d time.Duration, gone func()) {
-			c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "h", Deadline: d, Hook: admitFunc(func(*hook.Input) (func(), error) { gone(); return nil, nil })}}
+		"admit": func(c *lifecycle.Config, d time.Duration, fail func()) {
+			c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "h", Deadline: d, Hook: admitFunc(func(*hook.Input) (func(), error) { fail(); return nil, nil })}}
 		},
-		"before": func(c *lifecycle.Config, d time.Duration, gone func()) {
-			c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "h", Required: true, Deadline: d, Hook: beforeFunc(func(*hook.Input) ([]tool.Command, error) { gone(); return nil, nil })}}
+		"before": func(c *lifecycle.Config, d time.Duration, fail func()) {
+			c.Hooks.Before = []hook.Entry[hook.Before]{{Name: "h", Required: true, Deadline: d, Hook: beforeFunc(func(*hook.Input) ([]tool.Command, error) { fail(); return nil, nil })}}
 		},
 		"validate": func(*lifecycle.Config, time.Duration, func()) {},
 	}
 	for kind, change := range kinds {
 		for _, deadline := range []time.Duration{0, hook.NoDeadline} {
-			for how, gone := range map[string]func(){"goexit": leave, "panic": func() { panic("h") }} {
+			for how, fail := range map[string]func(){"goexit": leave, "panic": func() { panic("h") }} {
 				for _, effects := range []tool.Effects{reading, mutating} {
 					t.Run(kind+" "+deadline.String()+" "+how+" "+string(effects.Mutability), func(t *testing.T) {
 						made := echo("t", effects)
 						if kind == "validate" {
 							made = leaver{made}
 						}
-						inBubble(t, []tool.Tool{made}, func(c *lifecycle.Config) { c.Concurrency = 1; change(c, deadline, gone) }, endsTwice)
+						inBubble(t, []tool.Tool{made}, func(c *lifecycle.Config) { c.Concurrency = 1; change(c, deadline, fail) }, endsTwice)
 					})
 				}
 			}
@@ -88,7 +88,7 @@ func endsTwice(t *testing.T, w *world) {
 		w.checkLog(s.ID)
 	}
 	synctest.Wait()
-	if st := w.e.Stats(); st.Live != 0 || st.Running != 0 || st.Watchers != 0 {
+	if st := w.e.Stats(); st.Active != 0 || st.Running != 0 || st.Watchers != 0 {
 		t.Errorf("left behind: %+v", st)
 	}
 }
@@ -96,11 +96,11 @@ func endsTwice(t *testing.T, w *world) {
 // TestHooksBehindTheToolCannotHoldUpTheEnd checks After hooks and releases of Admit hooks that hang, panic or call runtime.Goexit. They run
 // in a separate goroutine with a deadline, so the result of the call is always stored.
 func TestHooksBehindTheToolCannotHoldUpTheEnd(t *testing.T) {
-	for how, gone := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
+	for how, fail := range map[string]func(){"goexit": func() { runtime.Goexit() }, "panic": func() { panic("h") }, "wait": func() { time.Sleep(time.Hour) }} {
 		t.Run(how, func(t *testing.T) {
 			change := func(c *lifecycle.Config) {
-				c.Hooks.After = []hook.Entry[hook.After]{{Name: "h", Required: true, Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) { gone(); return hook.AfterResult{}, nil })}}
-				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "a", Hook: admitFunc(func(*hook.Input) (func(), error) { return gone, nil })}}
+				c.Hooks.After = []hook.Entry[hook.After]{{Name: "h", Required: true, Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) { fail(); return hook.AfterResult{}, nil })}}
+				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "a", Hook: admitFunc(func(*hook.Input) (func(), error) { return fail, nil })}}
 			}
 			inBubble(t, []tool.Tool{echo("t", mutating)}, change, func(t *testing.T, w *world) {
 				before := time.Now()

@@ -206,10 +206,10 @@ func TestT126NoWebhookOfAFencedOwner(t *testing.T) {
 		taken := fmt.Errorf("%w: taken", store.ErrFatal)
 		w.takeOver(0, func(context.Context) error { return taken })
 		w.act()
-		h.wantTold(t, "")
+		h.wantReceived(t, "")
 		w.crash()
 		w.act()
-		h.wantTold(t, "AFTER_COMMIT 1 1.1")
+		h.wantReceived(t, "AFTER_COMMIT 1 1.1")
 	})
 }
 

@@ -139,7 +139,7 @@ func TestLateAdmissionIsReleased(t *testing.T) {
 				return func() { held.Add(-1); panic("a release that fails harms nobody") }, nil
 			})
 			config := func(c *lifecycle.Config) {
-				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "places", Deadline: 2 * time.Second, Hook: admit}}
+				c.Hooks.Admit = []hook.Entry[hook.Admit]{{Name: "slots", Deadline: 2 * time.Second, Hook: admit}}
 			}
 			inBubble(t, []tool.Tool{echo("t", mutating)}, config, func(t *testing.T, w *world) {
 				s := spec("t", "")
@@ -186,7 +186,7 @@ func TestT111DescribeSpendsNothing(t *testing.T) {
 				t.Fatalf("%+v, %v", preview, err)
 			}
 		}
-		if budget != 3 || asked != 10_000 || prepared != 0 || p.runs.Load() != 0 || len(ended.seen) != 0 || w.e.Stats().Live != 0 {
+		if budget != 3 || asked != 10_000 || prepared != 0 || p.runs.Load() != 0 || len(ended.seen) != 0 || w.e.Stats().Active != 0 {
 			t.Errorf("budget %d, asked %d, prepared %d, ran %d, %+v", budget, asked, prepared, p.runs.Load(), w.e.Stats())
 		}
 		if page, err := w.store.Calls(t.Context(), everything); err != nil || len(page.Calls) != 0 {
@@ -422,7 +422,7 @@ func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
 				time.Sleep(time.Second)
 				c, late := w.get(s.ID), w.checkLog(s.ID)
 				if types(t, 1, live) != types(t, 1, late) {
-					t.Errorf("told %q, and late %q", types(t, 1, live), types(t, 1, late))
+					t.Errorf("live %q, and late %q", types(t, 1, live), types(t, 1, late))
 				}
 				out := ""
 				for _, list := range [][]call.Event{live, late} {
@@ -450,7 +450,7 @@ func TestT112SecretsAreFilteredBeforeAnythingIsStored(t *testing.T) {
 				}
 				everything, err := json.Marshal([]any{c, live, late})
 				if err != nil || bytes.Contains(everything, []byte("secret")) {
-					t.Errorf("%s: told or stored: %.300s, %v", end, everything, err)
+					t.Errorf("%s: published or stored: %.300s, %v", end, everything, err)
 				}
 				if r, err := w.store.Records(t.Context(), "ns", "note", 0, 10); err != nil || len(r) != 1 || r[0].CallID != s.ID {
 					t.Errorf("records %+v, %v", r, err)

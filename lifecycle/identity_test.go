@@ -41,7 +41,7 @@ func TestT104SameIDFromElsewhere(t *testing.T) {
 				}
 				wantRefusal(t, err, call.AlreadyExists, "CALL_ID_REUSED")
 				if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "alice") {
-					t.Errorf("another %s: told %q", name, err)
+					t.Errorf("another %s: refused with %q", name, err)
 				}
 			}
 			w.crash()
@@ -68,8 +68,8 @@ func TestT104SameIDAfterTrimming(t *testing.T) {
 			s := spec(id, "")
 			w.do(s)
 			time.Sleep(time.Minute)
-			if gone, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100); err != nil || len(gone) != 1 {
-				t.Fatalf("trimmed %v, %v", gone, err)
+			if trimmed, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100); err != nil || len(trimmed) != 1 {
+				t.Fatalf("trimmed %v, %v", trimmed, err)
 			}
 			for range 2 {
 				_, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
@@ -85,7 +85,7 @@ func TestT104SameIDAfterTrimming(t *testing.T) {
 	})
 }
 
-func TestT105RefusedAtTheFence(t *testing.T) {
+func TestT105RefusedByTheRequestCheck(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, func(c *lifecycle.Config) { c.Concurrency, c.QueueLength, c.QueueTimeout = 1, 1, time.Hour }, func(t *testing.T, w *world) {
 		running, queued := apart(spec("t", "")), apart(spec("t", ""))

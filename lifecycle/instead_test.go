@@ -158,7 +158,7 @@ func TestResultInsteadNeedsTheGates(t *testing.T) {
 			c := w.do(spec("t", ""))
 			blocks = true
 			if c = w.answer(bob, c, answered); c.Status != call.Failed || c.Result.Error.Reason != "BLOCKED" {
-				t.Errorf("call %s %+v: an answer beat a refusal", c.Status, c.Result)
+				t.Errorf("call %s %+v: an answer took precedence over a refusal", c.Status, c.Result)
 			}
 		})
 	})
@@ -217,10 +217,10 @@ func TestResultInsteadNeedsTheGates(t *testing.T) {
 // quitter asks with a ticket, and counts how often it is notified that its question will not be answered.
 type quitter struct {
 	tool.Tool
-	told atomic.Int64
+	abandoned atomic.Int64
 }
 
-func (q *quitter) Abandon(context.Context, *tool.Call) { q.told.Add(1) }
+func (q *quitter) Abandon(context.Context, *tool.Call) { q.abandoned.Add(1) }
 
 // TestResultInsteadOfAToolThatAsked checks a result in the place of a tool that has asked. The tool is notified that its question gets no
 // answer, and Executed is STARTED.
@@ -232,8 +232,8 @@ func TestResultInsteadOfAToolThatAsked(t *testing.T) {
 		inBubble(t, []tool.Tool{q}, nil, func(t *testing.T, w *world) {
 			c := w.answer(bob, w.do(spec("t", "")), instead(tool.ResultInstead{Data: `"by hand"`}))
 			synctest.Wait() // The tool is notified after the result is stored.
-			if c.Status != call.Succeeded || c.Executed != call.Started || c.Result.Data != `"by hand"` || q.told.Load() != 1 {
-				t.Errorf("%s: call %s %s %+v, notified %d times", mode, c.Status, c.Executed, c.Result, q.told.Load())
+			if c.Status != call.Succeeded || c.Executed != call.Started || c.Result.Data != `"by hand"` || q.abandoned.Load() != 1 {
+				t.Errorf("%s: call %s %s %+v, notified %d times", mode, c.Status, c.Executed, c.Result, q.abandoned.Load())
 			}
 		})
 	}
@@ -251,8 +251,8 @@ func TestResultInsteadNotifiesTheToolOnce(t *testing.T) {
 	check := func(t *testing.T, w *world, q *quitter, id string, want call.Status) {
 		t.Helper()
 		synctest.Wait()
-		if c := w.get(id); c.Status != want || q.told.Load() != 1 {
-			t.Errorf("call %s %+v, notified %d times, want %s and 1", c.Status, c.Result, q.told.Load(), want)
+		if c := w.get(id); c.Status != want || q.abandoned.Load() != 1 {
+			t.Errorf("call %s %+v, notified %d times, want %s and 1", c.Status, c.Result, q.abandoned.Load(), want)
 		}
 	}
 	for name, tt := range map[string]struct {

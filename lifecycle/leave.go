@@ -40,7 +40,7 @@ func (l *activeCall) unwatchedLocked() {
 // lingerLocked starts the timer that cancels the call, unless a watcher attaches before it fires.
 func (l *activeCall) lingerLocked() {
 	if linger := lingerOf(l.c, l.e.cfg.Linger); linger >= 0 {
-		l.linger = time.AfterFunc(linger, l.gone)
+		l.linger = time.AfterFunc(linger, l.cancelUnwatched)
 	}
 }
 
@@ -52,10 +52,10 @@ func lingerOf(c *call.Call, usual time.Duration) time.Duration {
 	return usual
 }
 
-// gone cancels a call that has no watchers. It takes the slot, and then checks again whether the call must end: meanwhile a watcher may
+// cancelUnwatched cancels a call that has no watchers. It takes the slot, and then checks again whether the call must end: meanwhile a watcher may
 // have attached, a client may have cancelled the call, or the call may have asked a question. It stores the cancel request before it
 // cancels.
-func (l *activeCall) gone() {
+func (l *activeCall) cancelUnwatched() {
 	l.retain()
 	defer l.release()
 	l.slot.Take()

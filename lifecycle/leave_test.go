@@ -130,7 +130,7 @@ func TestT106SuspendedCallWithoutWatchers(t *testing.T) {
 		synctest.Wait()
 		watcher.Close()
 		time.Sleep(24 * time.Hour)
-		if st := w.e.Stats(); st.Live != 0 {
+		if st := w.e.Stats(); st.Active != 0 {
 			t.Errorf("%+v", st)
 		}
 		c := w.get(s.ID)

@@ -40,7 +40,7 @@ func (l *activeCall) emit(events ...call.Event) error {
 		l.e.behind.add(l)
 	}
 	if full {
-		return l.makeRoom(ctx)
+		return l.waitForCapacity(ctx)
 	}
 	if !isBehind {
 		l.kick()
@@ -59,9 +59,9 @@ func (l *activeCall) over() bool {
 	return false
 }
 
-// makeRoom waits until the journal has stored the unwritten events, or until the call is stopped. The wait bounds memory when a tool prints
+// waitForCapacity waits until the journal has stored the unwritten events, or until the call is stopped. The wait bounds memory when a tool prints
 // a lot or the disk is full.
-func (l *activeCall) makeRoom(ctx context.Context) error {
+func (l *activeCall) waitForCapacity(ctx context.Context) error {
 	for {
 		l.mu.Lock()
 		isBehind, before := l.c.Class == call.Behind, l.log.Written()

@@ -24,7 +24,7 @@ func TestLongErrors(t *testing.T) {
 		"the message of a result": {fails(&tool.Result{Status: tool.StatusError, Message: long}, nil), nil},
 		"the error of a result":   {fails(withError, nil), nil},
 		"an error":                {fails(nil, errors.New(long)), nil},
-		"in the tool's place":     {fails(nil, errors.New("ran")), &byHand},
+		"by the operator instead": {fails(nil, errors.New("ran")), &byHand},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, []tool.Tool{tt.tool}, gates(namedGate("ask", approval(insteadAllowed()))), func(t *testing.T, w *world) {

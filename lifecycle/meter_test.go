@@ -86,11 +86,11 @@ func TestCountsOfTheEngine(t *testing.T) {
 		if n := w.e.Stats().Watchers; n != open-2 {
 			t.Errorf("%d watchers of %d are left", n, open)
 		}
-		told := w.e.Stats().Events
+		before := w.e.Stats().Events
 		c = w.do(spec("prints", "{}"))
 		s := w.e.Stats()
-		if s.Events-told != c.LastSequence || s.OutputBytes != 100_000 {
-			t.Errorf("%d events told of %d, %d bytes", s.Events-told, c.LastSequence, s.OutputBytes)
+		if s.Events-before != c.LastSequence || s.OutputBytes != 100_000 {
+			t.Errorf("%d events counted of %d, %d bytes", s.Events-before, c.LastSequence, s.OutputBytes)
 		}
 	})
 }

@@ -45,8 +45,8 @@ func (o op) String() string { return fmt.Sprintf("%s(%d %s %s)", o.kind, o.slot,
 
 var modelTools = []string{"plain", "read", "gated", "gatedread", "gatedtwo", "asker", "fails", "panics", "held", "heldread", "heldidem", "heldask", "chatty"}
 
-// bubbleTools are the tools for games with a fake clock. They include "rests", whose calls end slowly.
-var bubbleTools = append(slices.Clone(modelTools), "rests")
+// bubbleTools are the tools for games with a fake clock. They include "nesting", whose calls end slowly.
+var bubbleTools = append(slices.Clone(modelTools), "nesting")
 
 var opKinds = []string{"start", "again", "yes", "edit", "no", "stale", "cancel", "supersede", "free", "crash", "restart", "expire", "watch", "pause"}
 
@@ -68,23 +68,23 @@ func drawOps(t *rapid.T, tools []string) []op {
 
 // slot holds the expected state of one call.
 type slot struct {
-	spec    call.Spec
-	tool    string
-	started bool
-	status  call.Status
-	code    tool.Code
-	edited  bool
-	gone    bool // a later turn superseded the call
-	lost    int  // number of attempts that a crash ended
-	freed   bool // the test has let the tool "held" return
-	forgot  bool // a crash may have lost the call, because it is read-only and had no step that must be stored first
-	last    *call.Call
-	opened  string // id of the open suspension
-	ending  bool   // the end of the call waits until its tool is freed or the time limit is over
-	closed  string // id of the question that was open at the cancellation
-	decided map[string]tool.Decision
-	votes   map[string]string // votes on an open question that needs two votes, by voter
-	epochs  map[string]string // content of each event, by epoch and sequence
+	spec       call.Spec
+	tool       string
+	started    bool
+	status     call.Status
+	code       tool.Code
+	edited     bool
+	superseded bool // a later turn superseded the call
+	lost       int  // number of attempts that a crash ended
+	freed      bool // the test has let the tool "held" return
+	forgot     bool // a crash may have lost the call, because it is read-only and had no step that must be stored first
+	last       *call.Call
+	opened     string // id of the open suspension
+	ending     bool   // the end of the call waits until its tool is freed or the time limit is over
+	closed     string // id of the question that was open at the cancellation
+	decided    map[string]tool.Decision
+	votes      map[string]string // votes on an open question that needs two votes, by voter
+	epochs     map[string]string // content of each event, by epoch and sequence
 }
 
 // game executes operations on the engine of a world and updates the expected states.
@@ -139,21 +139,21 @@ func (g *game) tools() []tool.Tool {
 			d.OnDoubt = tool.OnDoubtAsk
 		}
 		one := tool.Func(d, func(ctx context.Context, c *tool.Call) (*tool.Result, error) { return g.run(ctx, id, c) })
-		if id == "rests" {
-			one = rester{one, g}
+		if id == "nesting" {
+			one = nestingTool{one, g}
 		}
 		tools = append(tools, one)
 	}
 	return tools
 }
 
-// rester is a tool with nested calls. A call of it ends only after its nested calls, which end when the test frees them.
-type rester struct {
+// nestingTool is a tool with nested calls. A call of it ends only after its nested calls, which end when the test frees them.
+type nestingTool struct {
 	tool.Tool
 	g *game
 }
 
-func (r rester) Stop(ctx context.Context, c *tool.Call) []string {
+func (r nestingTool) Stop(ctx context.Context, c *tool.Call) []string {
 	r.g.mu.Lock()
 	free := r.g.gates[c.ID]
 	r.g.mu.Unlock()
@@ -174,7 +174,7 @@ func (g *game) run(ctx context.Context, id string, c *tool.Call) (*tool.Result, 
 	free := g.gates[c.ID]
 	g.mu.Unlock()
 	switch {
-	case (id == "asker" || id == "rests") && c.Resume == nil:
+	case (id == "asker" || id == "nesting") && c.Resume == nil:
 		return tool.SuspendedWith(tool.Ticket{Message: "which?", ExpiresIn: time.Hour}), nil
 	case id == "fails":
 		return tool.Fail("it does not work"), nil
@@ -292,7 +292,7 @@ func (g *game) do(o op) error {
 }
 
 func (s *slot) end(status call.Status, code tool.Code) {
-	s.ending = s.tool == "rests" && status == call.Cancelled && code == tool.Cancelled && !s.freed
+	s.ending = s.tool == "nesting" && status == call.Cancelled && code == tool.Cancelled && !s.freed
 	s.status, s.code, s.opened = status, code, ""
 }
 
@@ -313,7 +313,7 @@ func (g *game) start(s *slot, id string) error {
 func (s *slot) expectStart() {
 	s.forgot = strings.HasSuffix(s.tool, "read") && s.tool != "gatedread"
 	switch {
-	case strings.HasPrefix(s.tool, "gated"), s.tool == "asker", s.tool == "rests":
+	case strings.HasPrefix(s.tool, "gated"), s.tool == "asker", s.tool == "nesting":
 		s.status = call.Suspended
 	case s.tool == "fails":
 		s.end(call.Failed, tool.ExecutionFailed)
@@ -379,7 +379,7 @@ func (g *game) decide(s *slot, o op) error {
 		d.Arguments = `{"n":3}`
 	}
 	w, err := g.e.Resume(g.t.Context(), o.by, call.ResumeRequest{SuspensionID: s.opened, Decision: d})
-	if allowed := s.tool == "asker" || s.tool == "rests" || hasRole(o.by, "approver"); !allowed {
+	if allowed := s.tool == "asker" || s.tool == "nesting" || hasRole(o.by, "approver"); !allowed {
 		return wantReason(err, "NOT_AN_APPROVER")
 	}
 	if inDoubt && o.kind == "edit" {
@@ -414,8 +414,8 @@ func (s *slot) agreed(o op) bool {
 	if o.kind == "no" {
 		return true
 	}
-	for who, said := range s.votes {
-		if o.kind == "edit" && said != o.kind {
+	for who, action := range s.votes {
+		if o.kind == "edit" && action != o.kind {
 			delete(s.votes, who)
 		}
 	}
@@ -480,7 +480,7 @@ func (g *game) supersede() error {
 	for i := range g.slots {
 		if s := &g.slots[i]; s.started && !s.status.Terminal() {
 			s.end(call.Cancelled, tool.Cancelled)
-			s.forgot, s.gone = false, true
+			s.forgot, s.superseded = false, true
 		}
 	}
 	return nil
@@ -594,7 +594,7 @@ func (g *game) checkEnd(s *slot, c *call.Call) error {
 	if code != s.code {
 		return fmt.Errorf("code %q, want %q", code, s.code)
 	}
-	if s.gone && c.Result.Error.Reason != "SUPERSEDED" {
+	if s.superseded && c.Result.Error.Reason != "SUPERSEDED" {
 		return fmt.Errorf("ended for %q, want it superseded", c.Result.Error.Reason)
 	}
 	if s.last != nil && !s.forgot && (c.LastSequence != s.last.LastSequence || c.Result.Data != s.last.Result.Data || !c.Ended.Equal(s.last.Ended)) {
@@ -612,7 +612,7 @@ func (g *game) checkRuns(s *slot, c *call.Call) error {
 	switch {
 	case strings.HasSuffix(s.tool, "read"), s.tool == "heldidem":
 		most = 1 << 20 // A read-only or idempotent tool may run again after each crash, so there is no limit.
-	case s.tool == "asker", s.tool == "rests", s.tool == "heldask":
+	case s.tool == "asker", s.tool == "nesting", s.tool == "heldask":
 		most = 1 + len(s.decided)
 	}
 	if n := g.runs[c.ID]; n > most {

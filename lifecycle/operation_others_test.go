@@ -20,17 +20,17 @@ func TestOperationsInBatches(t *testing.T) {
 			w.tools.set(t, r, echo("echo", mutating))
 			b := batchOf(strategy, of("render", "echo")...)
 			watcher := w.turn(b, call.ExecuteOptions{})
-			told := make(chan *call.BatchFinished, 1)
+			finished := make(chan *call.BatchFinished, 1)
 			go func() {
 				_, done := followed(t, watcher)
-				told <- done
+				finished <- done
 			}()
 			synctest.Wait()
 			second := map[bool]string{true: "SUCCEEDED", false: "NEW"}[strategy == call.Parallel]
 			w.wantBatch(b, "RUNNING "+second)
 			time.Sleep(2 * time.Minute)
 			w.wantBatch(b, "SUCCEEDED SUCCEEDED")
-			if done := <-told; done == nil || len(done.Open) != 0 {
+			if done := <-finished; done == nil || len(done.Open) != 0 {
 				t.Errorf("%s: the stream ended with %+v", strategy, done)
 			}
 
@@ -43,20 +43,20 @@ func TestOperationsInBatches(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			w.wantBatch(again, "SUCCEEDED SUCCEEDED")
 
-			gone := batchOf(strategy, of("render", "echo")...)
-			w.launch(gone)
-			if _, err := w.e.CancelBatch(t.Context(), alice, gone.ID, "", ""); err != nil {
+			cancelled := batchOf(strategy, of("render", "echo")...)
+			w.launch(cancelled)
+			if _, err := w.e.CancelBatch(t.Context(), alice, cancelled.ID, "", ""); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			w.wantBatch(gone, "CANCELLED/CANCELLED "+map[bool]string{true: "SUCCEEDED", false: "CANCELLED/CANCELLED"}[strategy == call.Parallel])
+			w.wantBatch(cancelled, "CANCELLED/CANCELLED "+map[bool]string{true: "SUCCEEDED", false: "CANCELLED/CANCELLED"}[strategy == call.Parallel])
 		})
 	}
 }
 
-// TestBatchDoesNotRestWhenItsOperationEnds checks that the stream of a batch stays open between the end of an operation and the next step
+// TestBatchIsNotIdleWhenItsOperationEnds checks that the stream of a batch stays open between the end of an operation and the next step
 // of the batch.
-func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
+func TestBatchIsNotIdleWhenItsOperationEnds(t *testing.T) {
 	for _, strategy := range []call.Strategy{call.Sequential, call.Auto} {
 		var slow atomic.Bool
 		r := &render{poll: func(context.Context, *tool.Call) (*tool.Result, error) {
@@ -81,7 +81,7 @@ func TestBatchDoesNotRestWhenItsOperationEnds(t *testing.T) {
 			}
 			for id, log := range logs {
 				if id != "" && log[len(log)-1].Type != call.EventFinished {
-					t.Errorf("%s: the end of %s was not told", strategy, id)
+					t.Errorf("%s: the end of %s was not published", strategy, id)
 				}
 			}
 		})
@@ -108,11 +108,11 @@ func TestHeldOperationDoesNotKeepWatchers(t *testing.T) {
 		for {
 			f, err := watcher.Next(ctx)
 			if err != nil {
-				t.Fatalf("it hears nothing: %v", err)
+				t.Fatalf("the watcher receives nothing: %v", err)
 			}
 			if done := f.BatchFinished; done != nil {
 				if got := statuses(done.Calls); got != "RUNNING NEW" || len(done.Open) != 2 {
-					t.Errorf("it hears %s, open %v", got, done.Open)
+					t.Errorf("the watcher receives %s, open %v", got, done.Open)
 				}
 				break
 			}

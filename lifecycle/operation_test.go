@@ -142,8 +142,8 @@ func TestOperationIsPolled(t *testing.T) {
 		began := time.Now()
 		s := spec("render", "{}")
 		w.park(s)
-		if got := w.e.Stats(); got.Live != 0 || got.Running != 0 {
-			t.Errorf("it holds %d places and %d calls in memory", got.Running, got.Live)
+		if got := w.e.Stats(); got.Active != 0 || got.Running != 0 {
+			t.Errorf("it holds %d slots and %d calls in memory", got.Running, got.Active)
 		}
 		// The operation does not block its thread, so another call of the thread runs.
 		other := spec("render", "{}")
@@ -186,11 +186,11 @@ func TestOperationCrashWhileAsked(t *testing.T) {
 	r.poll = func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 		switch r.polls() {
 		case 1:
-			_ = c.Progress(tool.ProgressRunning, 0.3, "told before the crash")
+			_ = c.Progress(tool.ProgressRunning, 0.3, "reported before the crash")
 			<-ctx.Done()
 			return nil, ctx.Err()
 		case 2:
-			return nil, c.Progress(tool.ProgressRunning, 0.6, "told after it")
+			return nil, c.Progress(tool.ProgressRunning, 0.6, "reported after it")
 		}
 		return tool.Text("done"), nil
 	}
@@ -248,7 +248,7 @@ func TestOperationFailures(t *testing.T) {
 }
 
 func TestOperationCancelled(t *testing.T) {
-	for _, when := range []string{"while it rests", "while it is asked for", "over a crash"} {
+	for _, when := range []string{"while it is suspended", "while it is asked for", "over a crash"} {
 		r := &render{}
 		r.poll = func(ctx context.Context, _ *tool.Call) (*tool.Result, error) {
 			<-ctx.Done()
@@ -352,8 +352,8 @@ func TestOperationsHoldNothing(t *testing.T) {
 		if n := runtime.NumGoroutine(); n > before+10 {
 			t.Errorf("%d goroutines, %d before", n, before)
 		}
-		if got := w.e.Stats(); got.Live != 0 || got.Running != 0 {
-			t.Errorf("%d in memory, %d places", got.Live, got.Running)
+		if got := w.e.Stats(); got.Active != 0 || got.Running != 0 {
+			t.Errorf("%d in memory, %d slots", got.Active, got.Running)
 		}
 		w.kill()
 		w.open()
@@ -363,8 +363,8 @@ func TestOperationsHoldNothing(t *testing.T) {
 		r.mu.Unlock()
 		poll()
 		time.Sleep(time.Minute)
-		if got := w.e.Stats(); r.polls() != many || got.Live != 0 {
-			t.Errorf("after a restart %d were asked for, %d are in memory", r.polls(), got.Live)
+		if got := w.e.Stats(); r.polls() != many || got.Active != 0 {
+			t.Errorf("after a restart %d were asked for, %d are in memory", r.polls(), got.Active)
 		}
 		if r.runs != many {
 			t.Errorf("ran %d times", r.runs)

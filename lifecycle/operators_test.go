@@ -55,9 +55,9 @@ func TestCallersGetAnIdForInternalErrors(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := w.do(spec(id, ""))
-				told, _ := json.Marshal([]any{preview, c, w.log(c.ID)})
-				if strings.Contains(string(told), "10.0.0.5") {
-					t.Errorf("%s of %s: the caller reads %s", name, id, told)
+				shown, _ := json.Marshal([]any{preview, c, w.log(c.ID)})
+				if strings.Contains(string(shown), "10.0.0.5") {
+					t.Errorf("%s of %s: the caller reads %s", name, id, shown)
 				}
 				text := c.Result.Error.DeveloperMessage
 				logged := log.FilterField(zap.String("id", text[strings.LastIndex(text, " ")+1:])).All()

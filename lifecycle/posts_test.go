@@ -27,7 +27,7 @@ func (p *postman) Notify(n hook.Notice) (posts []hook.Post) {
 	return []hook.Post{{Queue: "a", Payload: string(text)}, {Queue: "b", Payload: `1`}, {Queue: "b", Payload: `{`}}
 }
 
-func says(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }
+func succeeds(context.Context, *tool.Call) (*tool.Result, error) { return tool.Text("done"), nil }
 
 func (p *postman) Wake(queue string) { p.woken[queue]++ }
 
@@ -54,7 +54,7 @@ func (w *world) posts(id string) (texts []string) {
 // no post, and a notifier that panics does not fail its call.
 func TestPostsCommitWithTheirEvents(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
-	tools := []tool.Tool{asks("ask", tool.Ticket{}), made("read", reading, says), made("write", mutating, says), made("panics", mutating, says)}
+	tools := []tool.Tool{asks("ask", tool.Ticket{}), made("read", reading, succeeds), made("write", mutating, succeeds), made("panics", mutating, succeeds)}
 	inBubble(t, tools, notified(p), func(t *testing.T, w *world) {
 		full := true
 		w.useStore(nil, failing(func(_ int, c *change) bool { return full && (c.ends() || c.Decision != nil) }))
@@ -93,7 +93,7 @@ func wantPosts(t *testing.T, w *world, id string, want ...string) {
 // retries it, it returns to its queue.
 func TestPostsAreSettled(t *testing.T) {
 	p := &postman{woken: map[string]int{}}
-	inBubble(t, []tool.Tool{made("write", mutating, says)}, notified(p), func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{made("write", mutating, succeeds)}, notified(p), func(t *testing.T, w *world) {
 		first, second := w.do(spec("write", "")), w.do(spec("write", ""))
 		list, err := w.e.Outbox().Posts(t.Context(), "post", "a", 0, 10)
 		if err != nil || len(list) != 2 {

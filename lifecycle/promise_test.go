@@ -40,18 +40,18 @@ func TestP1PublishedMeansDurable(t *testing.T) {
 		cut()
 		for _, c := range []*call.Call{waiting, asked} {
 			if now := w.get(c.ID); now.Status != call.Suspended || now.Open().Digest != c.Open().Digest {
-				t.Fatalf("a question that was told is gone: %s", now.Status)
+				t.Fatalf("a published question is lost: %s", now.Status)
 			}
 		}
 		done := w.answer(bob, waiting, yes())
 		cut()
 		if now := w.get(done.ID); now.Status != call.Succeeded || now.Rounds[0].Decision.DecidedBy.Subject != "bob" {
-			t.Errorf("an end that was told is gone: %s", now.Status)
+			t.Errorf("a published outcome is lost: %s", now.Status)
 		}
 		voted := w.answer(bob, w.do(spec("two", "")), yes())
 		cut()
 		if now := w.get(voted.ID); now.Status != call.Suspended || len(now.Rounds[0].Votes) != 1 {
-			t.Errorf("a vote that was told is gone: %+v", now.Rounds[0].Votes)
+			t.Errorf("a published vote is lost: %+v", now.Rounds[0].Votes)
 		}
 		running := w.begin(apart(spec("held", "")))
 		cut()
@@ -64,7 +64,7 @@ func TestP1PublishedMeansDurable(t *testing.T) {
 		}
 		cut()
 		if c := w.get(again); c.Status != call.Cancelled {
-			t.Errorf("a cancel that was told is gone: %s", c.Status)
+			t.Errorf("an acknowledged cancel is lost: %s", c.Status)
 		}
 	})
 }
@@ -78,15 +78,15 @@ func TestP1NothingIsPublishedBeforeItIsStored(t *testing.T) {
 		c.FailPoint = func(point string) { look(point) }
 	}, func(t *testing.T, w *world) {
 		s := spec("t", "")
-		var told atomic.Int64
+		var received atomic.Int64
 		look = func(point string) {
 			time.Sleep(time.Millisecond) // Let the watcher read all published events.
 			stored, _, err := w.store.Events(t.Context(), call.Key{Namespace: "ns", ID: s.ID}, 0, 1000)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				t.Error(err)
 			}
-			if points[point]++; told.Load() > int64(len(stored)) {
-				t.Errorf("%s: %d events are told, %d are stored", point, told.Load(), len(stored))
+			if points[point]++; received.Load() > int64(len(stored)) {
+				t.Errorf("%s: %d events are published, %d are stored", point, received.Load(), len(stored))
 			}
 		}
 		watcher := w.start(s, call.ExecuteOptions{WaitForDecision: true})
@@ -94,7 +94,7 @@ func TestP1NothingIsPublishedBeforeItIsStored(t *testing.T) {
 		go func() {
 			for f, err := watcher.Next(t.Context()); err == nil; f, err = watcher.Next(t.Context()) {
 				if n := len(f.Events); n > 0 {
-					told.Store(f.Events[n-1].Sequence)
+					received.Store(f.Events[n-1].Sequence)
 				}
 			}
 		}()
@@ -103,8 +103,8 @@ func TestP1NothingIsPublishedBeforeItIsStored(t *testing.T) {
 			t.Fatalf("call %s", ended.Status)
 		}
 		time.Sleep(time.Second)
-		if told.Load() != int64(len(w.checkLog(s.ID))) || points["before-commit"] < 5 {
-			t.Errorf("%d events are told; points %v", told.Load(), points)
+		if received.Load() != int64(len(w.checkLog(s.ID))) || points["before-commit"] < 5 {
+			t.Errorf("%d events are published; points %v", received.Load(), points)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestP11NothingIsLeftOfCalls(t *testing.T) {
 		p.free()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if st := w.e.Stats(); st.Live != 0 || st.Running != 0 || st.Queued != 0 || st.IllegalTransitions != 0 {
+		if st := w.e.Stats(); st.Active != 0 || st.Running != 0 || st.Queued != 0 || st.IllegalTransitions != 0 {
 			t.Errorf("%+v", st)
 		}
 	})

@@ -46,8 +46,8 @@ func filesWith(t *testing.T, dir, secret string) (found []string) {
 	return found
 }
 
-// telling returns a tool that publishes the secret in every possible field, asks a question, and does the same again after the answer.
-func telling(id string) tool.Tool {
+// publishesSecret returns a tool that publishes the secret in every possible field, asks a question, and does the same again after the answer.
+func publishesSecret(id string) tool.Tool {
 	text := strings.Repeat(secret+" ", 4000) // larger than a result without artifacts can be
 	return made(id, mutating, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		steps := []func() error{
@@ -97,7 +97,7 @@ func purgeWorld(t *testing.T) (*world, *disk) {
 	failing := made("failing", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		return nil, tool.Errorf(tool.ExecutionFailed, "%s", secret)
 	})
-	w.tools.set(t, telling("telling"), failing, echo("danger", mutating), echo("read", reading), echo("voted", mutating))
+	w.tools.set(t, publishesSecret("telling"), failing, echo("danger", mutating), echo("read", reading), echo("voted", mutating))
 	ask := func(count int) gate {
 		return approval(tool.Ticket{
 			Action: "approval", Message: secret, Parameters: json.RawMessage(`"` + secret + `"`),
@@ -203,7 +203,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	}
 	list, controls := events(t, watcher) // This watcher began before the purge.
 	if len(list) > 0 || len(controls) != 1 || controls[0].Gap == nil || controls[0].Gap.FirstKept != w.get(ids[0]).LastSequence+1 {
-		t.Errorf("a watcher was told %v, %+v", list, controls)
+		t.Errorf("a watcher received %v, %+v", list, controls)
 	}
 	for range 2 {
 		for _, id := range ids {
@@ -320,18 +320,18 @@ func TestPurgeIsInterruptible(t *testing.T) {
 				_, _, _ = w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
 				w.past = append(w.past, w.e)
 				w.open()
-				gone := 0
+				erased := 0
 				for _, id := range ids {
 					c := w.get(id)
 					if whole := c.Requested != ""; whole == (c.Purge != nil) || whole != (len(w.log(id)) > 0) {
 						t.Errorf("%s at %s %d is neither whole nor purged: %+v", id, point, at, c)
 					} else if !whole {
-						gone++
+						erased++
 					}
 				}
 				purged, before, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{Thread: "thread-9"})
-				if err != nil || before != gone || purged+before != len(ids) || gone != at {
-					t.Errorf("%s %d: %d were purged; then Purge = %d, %d, %v", point, at, gone, purged, before, err)
+				if err != nil || before != erased || purged+before != len(ids) || erased != at {
+					t.Errorf("%s %d: %d were purged; then Purge = %d, %d, %v", point, at, erased, purged, before, err)
 				}
 			})
 		}
@@ -348,11 +348,11 @@ func TestPurgeThenTrim(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list, controls := events(t, held); len(list) != 0 || len(controls) != 1 || controls[0].Gap == nil { // The purge also erased the events in memory, so this watcher gets only a gap.
-			t.Errorf("a watcher that read nothing before was told %v, %+v", list, controls)
+			t.Errorf("a watcher that read nothing before received %v, %+v", list, controls)
 		}
-		gone, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 10)
-		if err != nil || len(gone) != 1 {
-			t.Fatalf("Trim = %v, %v", gone, err)
+		trimmed, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 10)
+		if err != nil || len(trimmed) != 1 {
+			t.Fatalf("Trim = %v, %v", trimmed, err)
 		}
 		if purged, before, err := w.e.Purger().Purge(t.Context(), carol, call.PurgeSelector{IDs: []string{id}}); err != nil || purged != 0 || before != 1 {
 			t.Errorf("Purge of a tombstone = %d, %d, %v", purged, before, err)

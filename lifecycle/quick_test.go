@@ -276,7 +276,7 @@ func TestP7FailedJournalEndsStreams(t *testing.T) {
 			wantRefusal(t, err, call.Unavailable, "JOURNAL_FAILED")
 		}
 		if err := <-ended; !errors.Is(err, store.ErrFatal) {
-			t.Errorf("told %v", err)
+			t.Errorf("ended with %v", err)
 		}
 		if list, controls := events(t, waiting); types(t, 1, list) != "accepted attempt_started suspended" || len(controls) != 1 || !controls[0].Closing {
 			t.Errorf("%s, then %+v", types(t, 1, list), controls)

@@ -84,7 +84,7 @@ func TestT124CheckpointsCount(t *testing.T) {
 		}
 		for range 100 {
 			if err := c.SaveCheckpoint(make([]byte, 100_000)); err != nil {
-				return nil, fmt.Errorf("a checkpoint that takes the place of another: %w", err)
+				return nil, fmt.Errorf("a checkpoint that replaces another: %w", err)
 			}
 		}
 		return nil, c.SaveCheckpoint(make([]byte, 200_000))

@@ -46,16 +46,16 @@ func wantCut(t *testing.T, w *world, c *call.Call, reason string, keptBytes int6
 		return
 	}
 	if !c.Result.Truncated || !strings.Contains(c.Result.Message, "done\n[Output was cut: the calls of this") {
-		t.Errorf("result %+v does not tell of the cut", c.Result)
+		t.Errorf("result %+v does not report the cut", c.Result)
 	}
-	told := 0
+	cuts := 0
 	for _, ev := range w.log(c.ID) {
 		if ev.Progress != nil && strings.Contains(ev.Progress.Message, "Output was cut") {
-			told++
+			cuts++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the log tells of the cut %d times, want once", told)
+	if cuts != 1 {
+		t.Errorf("the log reports the cut %d times, want once", cuts)
 	}
 	size, err := w.store.Spool().Size(c.Key(), "stdout")
 	if keptBytes == 0 {

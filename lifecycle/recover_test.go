@@ -238,10 +238,10 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			var gone atomic.Bool
+			var unavailable atomic.Bool
 			runs, slow := held(), held()
 			read := made("t", reading, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
-				if gone.Load() {
+				if unavailable.Load() {
 					return nil, fmt.Errorf("%w: %w", tool.ErrNotRun, tool.Errorf(tool.Upstream, "nobody is there"))
 				}
 				return runs.run(ctx, c)
@@ -256,7 +256,7 @@ func TestRecoveredReadOnlyCallMayHaveRun(t *testing.T) {
 				if runs.runs.Load() != 1 {
 					t.Fatal("the tool has not begun")
 				}
-				gone.Store(true)
+				unavailable.Store(true)
 				w.crash()
 				watcher.Close()
 				if name == "nobody runs it now" {
@@ -366,7 +366,7 @@ func TestT108Release(t *testing.T) {
 	tools := []tool.Tool{p.toolAs(tool.Descriptor{ID: "again", Idempotent: true}), p.tool("once", mutating), asks("asks", tool.Ticket{ExpiresIn: time.Hour})}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
 		again, once, ended := w.begin(apart(spec("again", ""))), w.begin(apart(spec("once", ""))), w.begin(apart(spec("once", "")))
-		waiting, late, gone := w.do(spec("asks", "")), w.do(spec("asks", "")), w.do(spec("asks", ""))
+		waiting, late, dropped := w.do(spec("asks", "")), w.do(spec("asks", "")), w.do(spec("asks", ""))
 		release := func(end bool, released, left int, ids ...string) {
 			t.Helper()
 			n, m, err := w.e.Release(t.Context(), carol, call.HeldSelector{IDs: ids, All: ids == nil}, end, "")
@@ -387,9 +387,9 @@ func TestT108Release(t *testing.T) {
 			t.Errorf("the released question: %s", c.Status)
 		}
 		w.refuse(alice, late, tool.Decision{Action: tool.Resume, Result: "1"}, call.FailedPrecondition, "CALL_HELD")
-		release(true, 1, 4, gone.ID)
+		release(true, 1, 4, dropped.ID)
 		release(true, 1, 3, ended)
-		for id, executed := range map[string]call.Executed{gone.ID: call.Started, ended: call.ExecutedUnknown} {
+		for id, executed := range map[string]call.Executed{dropped.ID: call.Started, ended: call.ExecutedUnknown} {
 			if c := w.get(id); c.Status != call.Cancelled || c.Executed != executed {
 				t.Errorf("ended: %s %s, want CANCELLED %s", c.Status, c.Executed, executed)
 			}
@@ -417,7 +417,7 @@ func TestT108Release(t *testing.T) {
 		if w.store.Identity().Moved {
 			t.Error("the store still counts as moved")
 		}
-		for _, id := range []string{again, once, ended, waiting.ID, late.ID, gone.ID} {
+		for _, id := range []string{again, once, ended, waiting.ID, late.ID, dropped.ID} {
 			w.checkLog(id)
 		}
 	})

@@ -16,8 +16,8 @@ import (
 
 var approvesAll = tool.Principal{Namespace: "ns", Subject: "oda", Roles: []string{"approver", "operator"}}
 
-// keeper returns a gate that offers to remember the answer. It asks unless it has an answer or a rule with the option "any".
-func keeper(w **world, ticket tool.Ticket) gate {
+// remembering returns a gate that offers to remember the answer. It asks unless it has an answer or a rule with the option "any".
+func remembering(w **world, ticket tool.Ticket) gate {
 	ticket.RememberOptions = []tool.RememberOption{{Option: "exact", Title: "this"}, {Option: "any", Title: "everything"}}
 	if ticket.Approvers == nil {
 		ticket.Approvers = &tool.Approvers{}
@@ -41,7 +41,7 @@ func keeper(w **world, ticket tool.Ticket) gate {
 func keeping(t *testing.T, tools []tool.Tool, ticket tool.Ticket, run func(t *testing.T, w *world)) {
 	t.Helper()
 	var w *world
-	inBubble(t, tools, gates(namedGate("ask", keeper(&w, ticket))), func(t *testing.T, in *world) {
+	inBubble(t, tools, gates(namedGate("ask", remembering(&w, ticket))), func(t *testing.T, in *world) {
 		w = in
 		w.again()
 		run(t, w)
@@ -281,7 +281,7 @@ func TestRuleCommitsWithDecision(t *testing.T) {
 		w.store = w.store.LosePower()
 		w.again()
 		if w.get(c.ID).Rounds[0].Decision == nil {
-			t.Error("the decision is gone")
+			t.Error("the decision is lost")
 		}
 		w.wantAsked(spec("t", ""), false)
 	})

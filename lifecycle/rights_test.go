@@ -51,7 +51,7 @@ func anyTicket(t *rapid.T) tool.Ticket {
 // A tryout is a decision that needs one right. The test sends it and compares the outcome with the right that Rights reports.
 type tryout struct {
 	name     string
-	says     func(*call.TicketRights) error
+	right    func(*call.TicketRights) error
 	decision func(s *call.Suspension) tool.Decision
 }
 
@@ -109,12 +109,12 @@ func TestRightsAreWhatResumeAccepts(t *testing.T) {
 			run := rapid.SampledFrom([]string{"", "run-1", "run-1"}).Draw(rt, "run")
 			before := rapid.SampledFrom([]string{"nothing", "nothing", "vote", "declined", "expired", "tool gone", "tool changed"}).Draw(rt, "before")
 			for _, try := range tryouts() {
-				says, got := try.ask(t, ticket, who, behalf, run, before)
-				delete(missing, fmt.Sprintf("%s %t", try.name, says == nil))
+				refused, got := try.ask(t, ticket, who, behalf, run, before)
+				delete(missing, fmt.Sprintf("%s %t", try.name, refused == nil))
 				var r, want *call.Refusal
 				errors.As(got, &want)
-				if (says == nil) != (got == nil) || errors.As(says, &r) && (want == nil || r.Reason != want.Reason || r.Message != want.Message) {
-					rt.Fatalf("%s after %s: Rights says %v, Resume says %v", try.name, before, says, got)
+				if (refused == nil) != (got == nil) || errors.As(refused, &r) && (want == nil || r.Reason != want.Reason || r.Message != want.Message) {
+					rt.Fatalf("%s after %s: Rights says %v, Resume says %v", try.name, before, refused, got)
 				}
 			}
 		})
@@ -126,7 +126,7 @@ func TestRightsAreWhatResumeAccepts(t *testing.T) {
 }
 
 // ask returns what Rights says about a new call, and what Resume then answers.
-func (try *tryout) ask(t *testing.T, ticket tool.Ticket, who tool.Principal, behalf, run, before string) (says, got error) {
+func (try *tryout) ask(t *testing.T, ticket tool.Ticket, who tool.Principal, behalf, run, before string) (refused, got error) {
 	inBubble(t, []tool.Tool{echo("t", mutating)}, gates(namedGate("ask", approval(ticket))), func(t *testing.T, w *world) {
 		c := suspended(t, w, behalf, run)
 		ticketBefore(w, c, who, before)
@@ -135,12 +135,12 @@ func (try *tryout) ask(t *testing.T, ticket tool.Ticket, who tool.Principal, beh
 		if err != nil {
 			t.Fatal(err)
 		}
-		says = try.says(&rights)
+		refused = try.right(&rights)
 		d := try.decision(s)
 		d.ID, d.ExpectedDigest = "decision-of-tryout", s.Digest
 		_, got = w.e.Resume(t.Context(), who, call.ResumeRequest{SuspensionID: s.ID, Decision: d})
 	})
-	return says, got
+	return refused, got
 }
 
 // suspended returns a call of alice that waits.

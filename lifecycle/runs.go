@@ -47,7 +47,7 @@ func (e *Engine) EndRun(ctx context.Context, p tool.Principal, id, reason, super
 	}
 	e.owners.Note(&ended)
 	e.cfg.Policies.DropRun(p.Namespace, id)
-	for _, k := range append(hooks.Implementers[hook.RunKeeper](&e.hooks.Load().Set), hooks.OfType[hook.RunKeeper](e.cfg.Keepers)...) {
+	for _, k := range append(hooks.Implementers[hook.RunDataOwner](&e.hooks.Load().Set), hooks.OfType[hook.RunDataOwner](e.cfg.DataOwners)...) {
 		k.EndRun(p.Namespace, id)
 	}
 	return ids, nil

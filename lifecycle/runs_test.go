@@ -34,8 +34,8 @@ func TestBlockedRunIsEndedWithoutItsCalls(t *testing.T) {
 				t.Fatalf("call is %s", c.Status)
 			}
 			time.Sleep(time.Hour)
-			if gone, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100); err != nil || len(gone) == 0 {
-				t.Fatalf("Trim = %v, %v", gone, err)
+			if trimmed, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100); err != nil || len(trimmed) == 0 {
+				t.Fatalf("Trim = %v, %v", trimmed, err)
 			}
 			if restart {
 				w.crash()

@@ -108,7 +108,7 @@ func TestT112DataOutsideEventsIsFiltered(t *testing.T) {
 		}
 		v, err := w.e.Describe(t.Context(), alice, s)
 		if err != nil || strings.Contains(fmt.Sprint(v.Description), "show "+hushed) {
-			t.Errorf("DescribeCall tells %+v, %v", v, err)
+			t.Errorf("DescribeCall returns %+v, %v", v, err)
 		}
 		// The answer applies to the question as filtered; the tool still receives its unfiltered basis.
 		c, err = w.resume(alice, c, tool.Decision{Action: tool.Resume})

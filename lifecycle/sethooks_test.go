@@ -15,7 +15,7 @@ import (
 
 // TestSetHooks checks that a running call keeps its hooks until it ends, and that a suspended call resumes with the new gates.
 func TestSetHooks(t *testing.T) {
-	said := func(text string) []hook.Entry[hook.After] {
+	answering := func(text string) []hook.Entry[hook.After] {
 		return []hook.Entry[hook.After]{{Name: "say", Hook: afterFunc(func(hook.Outcome) (hook.AfterResult, error) {
 			return hook.AfterResult{Result: &tool.Result{Message: text}}, nil
 		})}}
@@ -25,7 +25,7 @@ func TestSetHooks(t *testing.T) {
 		<-resumePipeline
 		return tool.Text("done"), nil
 	})
-	before := hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "ask", Hook: approval(tool.Ticket{}), Match: hook.Match{Tools: []string{"t"}}}}, After: said("old")}
+	before := hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "ask", Hook: approval(tool.Ticket{}), Match: hook.Match{Tools: []string{"t"}}}}, After: answering("old")}
 	synctest.Test(t, func(t *testing.T) {
 		resumePipeline = make(chan struct{})
 		w := newWorld(t, []tool.Tool{echo("t", mutating), slow}, func(c *lifecycle.Config) { c.Hooks = before })
@@ -37,7 +37,7 @@ func TestSetHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		next := hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "ask", Hook: gate(allow)}, {Name: "no", Hook: gate(func(*hook.Input) (hook.Verdict, error) { return hook.Deny("not any more"), nil })}}, After: said("new")}
+		next := hook.Set{Gate: []hook.Entry[hook.Gate]{{Name: "ask", Hook: gate(allow)}, {Name: "no", Hook: gate(func(*hook.Input) (hook.Verdict, error) { return hook.Deny("not any more"), nil })}}, After: answering("new")}
 		if err := w.e.SetHooks(next); err != nil {
 			t.Fatal(err)
 		}

@@ -14,10 +14,10 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// TestWatchersAtTheSamePlaceShareAFrame checks that watchers at the same position share a frame and its encoded form. A watcher at another
+// TestWatchersAtTheSamePositionShareAFrame checks that watchers at the same position share a frame and its encoded form. A watcher at another
 // position, or a single watcher, gets its own frame. A frame with a question is never shared, because not all watchers may see its full
 // description.
-func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
+func TestWatchersAtTheSamePositionShareAFrame(t *testing.T) {
 	p := held()
 	inBubble(t, []tool.Tool{p.tool("t", reading), asks("asks", tool.Ticket{Message: "well?"})}, nil, func(t *testing.T, w *world) {
 		s := spec("t", `{}`)
@@ -74,9 +74,9 @@ func TestWatchersAtTheSamePlaceShareAFrame(t *testing.T) {
 	})
 }
 
-// TestSharedFrameSaysTheEpoch checks that the cursor of a shared frame has the epoch in which its events were published. A watcher that
+// TestSharedFrameHasTheEpoch checks that the cursor of a shared frame has the epoch in which its events were published. A watcher that
 // reconnects with this cursor misses no event and gets no gap. The same holds for the cursor of a control frame that follows.
-func TestSharedFrameSaysTheEpoch(t *testing.T) {
+func TestSharedFrameHasTheEpoch(t *testing.T) {
 	p := held()
 	ask := gates(namedGate("ask", approval(tool.Ticket{})))
 	inBubble(t, []tool.Tool{p.tool("t", mutating)}, ask, func(t *testing.T, w *world) {
@@ -115,7 +115,7 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 		for _, watcher := range watchers {
 			f := next(watcher)
 			if f.Shared == nil || f.Cursor != want || watcher.Cursor() != want {
-				t.Errorf("shared %t, the frame says %s and its watcher stands at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
+				t.Errorf("shared %t, the frame says %s and its watcher is at %s, want %s", f.Shared != nil, f.Cursor, watcher.Cursor(), want)
 			}
 			if f.Cursor != want { // This cursor names the wrong epoch, so a watcher that starts at it would fail too.
 				continue
@@ -137,18 +137,18 @@ func TestSharedFrameSaysTheEpoch(t *testing.T) {
 // description in the question.
 func TestWhatIsNotShared(t *testing.T) {
 	begun := make(map[string]chan struct{})
-	told := func(id string, tell func(c *tool.Call) (*tool.Result, error)) tool.Tool {
+	afterBegin := func(id string, execute func(c *tool.Call) (*tool.Result, error)) tool.Tool {
 		return made(id, mutating, func(ctx context.Context, c *tool.Call) (*tool.Result, error) {
 			select {
 			case <-begun[id]:
-				return tell(c)
+				return execute(c)
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
 		})
 	}
 	tools := []tool.Tool{
-		told("many", func(c *tool.Call) (*tool.Result, error) {
+		afterBegin("many", func(c *tool.Call) (*tool.Result, error) {
 			for i := range 300 {
 				if err := c.Progress(tool.ProgressRunning, 0, fmt.Sprint(i)); err != nil {
 					return nil, err
@@ -156,7 +156,7 @@ func TestWhatIsNotShared(t *testing.T) {
 			}
 			return tool.Text("done"), nil
 		}),
-		told("large", func(c *tool.Call) (*tool.Result, error) {
+		afterBegin("large", func(c *tool.Call) (*tool.Result, error) {
 			for i := range 10 {
 				if err := c.Progress(tool.ProgressRunning, 0, fmt.Sprint(i)+strings.Repeat("x", 60<<10)); err != nil {
 					return nil, err
@@ -164,7 +164,7 @@ func TestWhatIsNotShared(t *testing.T) {
 			}
 			return tool.Text("done"), nil
 		}),
-		told("asks", func(*tool.Call) (*tool.Result, error) { return tool.SuspendedWith(tool.Ticket{Message: "well?"}), nil }),
+		afterBegin("asks", func(*tool.Call) (*tool.Result, error) { return tool.SuspendedWith(tool.Ticket{Message: "well?"}), nil }),
 	}
 	inBubble(t, tools, nil, func(t *testing.T, w *world) {
 		for id, last := range map[string]int64{"many": 303, "large": 13, "asks": 3} {
@@ -191,7 +191,7 @@ func TestWhatIsNotShared(t *testing.T) {
 					weight := 0
 					for _, ev := range f.Events {
 						if at++; ev.Sequence != at {
-							t.Fatalf("%s: event %d in place of %d", id, ev.Sequence, at)
+							t.Fatalf("%s: event %d instead of %d", id, ev.Sequence, at)
 						}
 						if weight += ev.Weight(); ev.Suspension != nil && f.Shared != nil {
 							t.Errorf("%s: a question is shared", id)
@@ -208,11 +208,11 @@ func TestWhatIsNotShared(t *testing.T) {
 
 // TestPurgeLeavesNoSharedFrame checks that a purge also removes the shared frame of a call, even while watchers of the call are connected.
 func TestPurgeLeavesNoSharedFrame(t *testing.T) {
-	says := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
+	answers := made("t", mutating, func(context.Context, *tool.Call) (*tool.Result, error) {
 		time.Sleep(time.Minute)
 		return tool.Text(secret), nil
 	})
-	inBubble(t, []tool.Tool{says}, nil, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{answers}, nil, func(t *testing.T, w *world) {
 		id := w.begin(spec("t", ""))
 		at := func(cursor string) call.Stream {
 			watcher, err := w.e.Watch(t.Context(), alice, id, cursor, false)

@@ -65,7 +65,7 @@ func TestDescriptionsAreForApprovers(t *testing.T) {
 			}
 			see("the snapshot", f.Snapshot.Description)
 		}
-		told := func(p tool.Principal, id string, want bool) {
+		wantShown := func(p tool.Principal, id string, want bool) {
 			t.Helper()
 			watcher, err := w.e.Watch(t.Context(), p, id, "c1.1.0", false)
 			if err != nil {
@@ -97,7 +97,7 @@ func TestDescriptionsAreForApprovers(t *testing.T) {
 		}
 		for p, want := range map[*tool.Principal]bool{&alice: false, &bob: true, &carol: true} {
 			look(*p, s.ID, want)
-			told(*p, s.ID, want)
+			wantShown(*p, s.ID, want)
 		}
 		preview, err := w.e.Describe(t.Context(), alice, spec("edit", ""))
 		if err != nil || preview.Outcome != string(hook.KindSuspend) || reveals(preview.Description) {

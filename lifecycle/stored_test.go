@@ -67,11 +67,11 @@ func TestStoredBytesAreLimited(t *testing.T) {
 		}
 		refused()
 		time.Sleep(time.Minute)
-		gone, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100)
-		if err != nil || len(gone) == 0 {
-			t.Fatal(gone, err)
+		trimmed, err := w.store.Trim(t.Context(), w.store.Now().Add(time.Hour), 0, 0, 100)
+		if err != nil || len(trimmed) == 0 {
+			t.Fatal(trimmed, err)
 		}
-		for _, key := range gone {
+		for _, key := range trimmed {
 			if err := w.store.Spool().Remove(key); err != nil {
 				t.Fatal(err)
 			}

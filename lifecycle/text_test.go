@@ -13,7 +13,7 @@ import (
 // Protobuf rejects such strings.
 func TestTextsOfToolsAreUTF8(t *testing.T) {
 	const bad = "caf\xe9"
-	says := made("says", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
+	invalid := made("says", reading, func(_ context.Context, c *tool.Call) (*tool.Result, error) {
 		if err := c.Progress(tool.ProgressRunning, 0.5, bad); err != nil {
 			return nil, err
 		}
@@ -23,7 +23,7 @@ func TestTextsOfToolsAreUTF8(t *testing.T) {
 		return r, nil
 	})
 	asks := made("asks", mutating, func(context.Context, *tool.Call) (*tool.Result, error) { return tool.Suspended(bad), nil })
-	inBubble(t, []tool.Tool{says, asks}, nil, func(t *testing.T, w *world) {
+	inBubble(t, []tool.Tool{invalid, asks}, nil, func(t *testing.T, w *world) {
 		s := spec("says", `{}`)
 		watcher, err := w.e.Execute(t.Context(), alice, s, call.ExecuteOptions{})
 		if err != nil {

@@ -108,7 +108,7 @@ func TestTimesOfHooks(t *testing.T) {
 	})
 }
 
-func TestQueuedSaysWhy(t *testing.T) {
+func TestQueuedHasTheReason(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*lifecycle.Config)

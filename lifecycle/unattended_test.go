@@ -68,8 +68,8 @@ func TestUnattendedQuestionIsAbandoned(t *testing.T) {
 		s.Run = tool.Run{ID: "night", Unattended: true}
 		c := w.do(s)
 		w.stop()
-		if told := a.abandonedCalls(); len(told) != 1 || told[0] != c.ID {
-			t.Errorf("abandoned %q", told)
+		if abandoned := a.abandonedCalls(); len(abandoned) != 1 || abandoned[0] != c.ID {
+			t.Errorf("abandoned %q", abandoned)
 		}
 	})
 }

@@ -61,10 +61,10 @@ func TestVotes(t *testing.T) {
 			}
 			list, _ := events(t, watcher) // The stream ends here, although the call still waits for votes.
 			if got := types(t, c.LastSequence+int64(i), list); got != "vote_recorded" {
-				t.Fatalf("the stream of vote %d told %s", i, got)
+				t.Fatalf("the stream of vote %d has %s", i, got)
 			}
 			if v := list[0].Vote; v.SuspensionID != ticket.ID || v.Votes != i || v.Needed != 3 || v.Vote.Voter.Subject != voter(i).Subject || v.Vote.Time.IsZero() {
-				t.Errorf("vote %d is told as %+v", i, v)
+				t.Errorf("vote %d is published as %+v", i, v)
 			}
 		}
 		now := w.get(c.ID)
@@ -300,15 +300,15 @@ func TestP2HundredVoters(t *testing.T) {
 		if taken != needed || len(voters) != needed || c.Status != call.Succeeded || p.runs.Load() != 1 {
 			t.Errorf("%d votes taken, %d voters, call %s, %d runs", taken, len(voters), c.Status, p.runs.Load())
 		}
-		told := map[call.EventType]int{}
+		published := map[call.EventType]int{}
 		for _, ev := range w.checkLog(c.ID) {
-			told[ev.Type]++
-			if ev.Vote != nil && ev.Vote.Votes != told[ev.Type] {
-				t.Errorf("vote %d is told as number %d", told[ev.Type], ev.Vote.Votes)
+			published[ev.Type]++
+			if ev.Vote != nil && ev.Vote.Votes != published[ev.Type] {
+				t.Errorf("vote %d is published as number %d", published[ev.Type], ev.Vote.Votes)
 			}
 		}
-		if told[call.EventVoteRecorded] != needed-1 || told[call.EventResumed] != 1 {
-			t.Errorf("told %v", told)
+		if published[call.EventVoteRecorded] != needed-1 || published[call.EventResumed] != 1 {
+			t.Errorf("published %v", published)
 		}
 	})
 }
@@ -348,20 +348,20 @@ func killedVote(t *testing.T, w *world, p *probe, at int, kill *func()) {
 		return err == nil
 	}
 	for i := range 3 {
-		heard := false
+		acknowledged := false
 		if i == at {
 			var once sync.Once
 			*kill = func() { once.Do(func() { w.store = w.store.Crash() }) }
-			heard = vote(i)
+			acknowledged = vote(i)
 			*kill = nil
 			w.past = append(w.past, w.e)
 			w.open()
 			synctest.Wait()
 		}
-		if now := w.get(c.ID).LastRound(); heard && len(now.Votes) != i+1 {
-			t.Fatalf("a vote that was acknowledged is gone: %+v", now.Votes)
+		if now := w.get(c.ID).LastRound(); acknowledged && len(now.Votes) != i+1 {
+			t.Fatalf("an acknowledged vote is lost: %+v", now.Votes)
 		}
-		if !heard && !vote(i) {
+		if !acknowledged && !vote(i) {
 			t.Fatalf("vote %d was refused", i)
 		}
 		if now := w.get(c.ID).LastRound(); len(now.Votes) != i+1 {

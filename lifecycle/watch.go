@@ -56,7 +56,7 @@ func (w watched) Look(after int64) (look watch.Look, err error) {
 	return look, nil
 }
 
-func (w watched) Rested() (c *call.Call, changed <-chan struct{}, err error) {
+func (w watched) Idle() (c *call.Call, changed <-chan struct{}, err error) {
 	l := w.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func newWatcher(l *activeCall, as *tool.Principal, o call.ExecuteOptions, follow
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var err error
-	if options.Position, err = l.placeLocked(o.Cursor); err != nil {
+	if options.Position, err = l.positionLocked(o.Cursor); err != nil {
 		return nil, err
 	}
 	l.watchers++
@@ -104,12 +104,12 @@ func newWatcher(l *activeCall, as *tool.Principal, o call.ExecuteOptions, follow
 func (l *activeCall) checkCursor(text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err := l.placeLocked(text)
+	_, err := l.positionLocked(text)
 	return err
 }
 
-// placeLocked returns the position of a cursor. Without a cursor it returns the position of the newest event.
-func (l *activeCall) placeLocked(cursor string) (watch.Position, error) {
+// positionLocked returns the position of a cursor. Without a cursor it returns the position of the newest event.
+func (l *activeCall) positionLocked(cursor string) (watch.Position, error) {
 	if cursor == "" {
 		return watch.Position{After: l.log.Published()}, nil
 	}
@@ -117,7 +117,7 @@ func (l *activeCall) placeLocked(cursor string) (watch.Position, error) {
 	if err != nil {
 		return watch.Position{}, err
 	}
-	return watch.Place(l.c, l.log.Published(), l.e.epoch, cur)
+	return watch.PositionOf(l.c, l.log.Published(), l.e.epoch, cur)
 }
 
 func (l *activeCall) epochOf(sequence int64) int64 {

@@ -90,7 +90,7 @@ func (w *world) checkLog(id string) []call.Event {
 			w.t.Errorf("event %d of %d is terminal", i+1, len(list))
 		}
 		if ev.Outcome.Status != c.Status || ev.Outcome.Executed != c.Executed || ev.Outcome.Result.ModelText() != c.Result.ModelText() {
-			w.t.Errorf("told %s %s %q; the record has %s %s %q", ev.Outcome.Status, ev.Outcome.Executed, ev.Outcome.Result.ModelText(),
+			w.t.Errorf("published %s %s %q; the record has %s %s %q", ev.Outcome.Status, ev.Outcome.Executed, ev.Outcome.Result.ModelText(),
 				c.Status, c.Executed, c.Result.ModelText())
 		}
 	}

@@ -111,8 +111,8 @@ type Vote struct {
 	Voter      Principal      `json:"voter"`
 	Time       time.Time      `json:"time"`
 	Edited     bool           `json:"edited,omitempty"` // the vote is for edited arguments
-	// Says is a digest of what the vote approves. Votes for the same content have the same digest.
-	Says string `json:"says,omitempty"`
+	// Digest is a digest of what the vote approves. Votes for the same content have the same digest.
+	Digest string `json:"says,omitempty"`
 }
 
 // Voters returns the principals whose answers formed this decision.

@@ -59,7 +59,7 @@ func (s subagents) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protoco
 
 // Lend implements [subagent.Caller].
 func (subagents) Lend(ctx context.Context) (back func(context.Context) error) {
-	return lifecycle.Lend(ctx)
+	return lifecycle.LendSlot(ctx)
 }
 
 // Carry implements [subagent.Caller].

@@ -94,7 +94,7 @@ func together(a, b *tool.Effects) bool {
 func executes(c *batch.Call) bool { return c.State == batch.Running && !c.Pending }
 
 func (m *model) check(plan batch.Plan) {
-	allowed := []batch.Action{batch.Withdraw, batch.Wait, batch.End, batch.Rest}
+	allowed := []batch.Action{batch.Withdraw, batch.Wait, batch.End, batch.Idle}
 	if m.Held && !slices.Contains(allowed, plan.Do) {
 		m.Fatalf("%+v while nothing may begin", plan)
 	}
@@ -183,7 +183,7 @@ func (m *model) runPlan(plan batch.Plan) {
 		m.begin()
 	case batch.Wait:
 		m.progress(rapid.SampledFrom(m.which(executes)).Draw(m.T, "progress"))
-	case batch.Rest:
+	case batch.Idle:
 		waiting := m.which(func(c *batch.Call) bool { return c.State != batch.Ended })
 		if !m.Held {
 			waiting = m.which(func(c *batch.Call) bool {
@@ -191,7 +191,7 @@ func (m *model) runPlan(plan batch.Plan) {
 			})
 		}
 		if len(waiting) == 0 {
-			m.Fatalf("rests for ever: %+v", m.Batch)
+			m.Fatalf("is idle for ever: %+v", m.Batch)
 		}
 		m.decide(rapid.SampledFrom(waiting).Draw(m.T, "decide"))
 	}

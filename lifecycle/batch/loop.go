@@ -57,7 +57,7 @@ type Run interface {
 	Release()
 }
 
-// A loop processes one batch. One goroutine begins the pipeline runs of the calls. The goroutine ends when the batch rests: each call has
+// A loop processes one batch. One goroutine begins the pipeline runs of the calls. The goroutine ends when the batch is idle: each call has
 // ended, or waits for a decision or for work outside the daemon. It decides each step only from the records of the calls. The batch
 // therefore continues correctly after a restart, or after a decision weeks later.
 type loop struct {
@@ -83,7 +83,7 @@ func (b *loop) start() {
 	b.s.cfg.Log.Error("batch not continued", zap.String("batch_id", b.key.ID), zap.Error(b.err))
 	b.s.drop(b, true)
 	b.s.cfg.Drain.Leave()
-	b.s.cfg.Rests(b.key)
+	b.s.cfg.Idle(b.key)
 }
 
 // load reads a batch and its calls.
@@ -105,7 +105,7 @@ func (b *loop) load() {
 	}
 }
 
-// process processes the batch until it rests.
+// process processes the batch until it is idle.
 func (b *loop) process() {
 	defer b.s.cfg.Drain.Leave()
 	for {
@@ -120,7 +120,7 @@ func (b *loop) process() {
 			m.Release()
 		}
 	}
-	b.s.cfg.Rests(b.key)
+	b.s.cfg.Idle(b.key)
 }
 
 // end stores the end of the batch. If the journal is temporarily unable to store it, end tries again.

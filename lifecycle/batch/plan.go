@@ -55,7 +55,7 @@ type Action int
 
 // The actions.
 const (
-	Rest      Action = iota // stop processing until a decision or an operation changes a call
+	Idle      Action = iota // stop processing until a decision or an operation changes a call
 	Wait                    // wait until a call changes
 	End                     // all calls have ended
 	Begin                   // pass new calls through the gates, and run those that may run
@@ -98,7 +98,7 @@ func (b *Batch) Next() Plan {
 	case b.count(Ended) == len(b.Calls):
 		return Plan{Do: End}
 	}
-	return Plan{Do: Rest}
+	return Plan{Do: Idle}
 }
 
 // Parallel reports whether calls run together whatever their effects.

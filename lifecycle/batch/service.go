@@ -25,8 +25,8 @@ type Config struct {
 	// End does the work that is due at the end of a batch. After End returns, the batch stores its end. If the daemon crashes between these
 	// two steps, the next daemon calls End again.
 	End func(ctx context.Context, namespace, id string) error
-	// Rests is called with the key of a batch when each of its calls has ended, or waits for a decision or for work outside the daemon.
-	Rests func(call.Key)
+	// Idle is called with the key of a batch when each of its calls has ended, or waits for a decision or for work outside the daemon.
+	Idle func(call.Key)
 	// Held reports whether a call waits for an operator's release.
 	Held      func(*call.Call) bool
 	Fatal     func(error)
@@ -100,7 +100,7 @@ func (s *Service) accept(ctx context.Context, b *loop, create func() (*call.Batc
 	return record, known, err
 }
 
-// Moving must be called before a change of a call is stored, so that the batch does not come to rest before the change. The caller then
+// Moving must be called before a change of a call is stored, so that the batch does not become idle before the change. The caller then
 // calls the returned function and passes whether the change was stored.
 func (s *Service) Moving(c *call.Call, before call.Status) func(stored bool) {
 	if c.BatchID == "" || c.Status == before && c.Cancel == nil {
@@ -184,7 +184,7 @@ func (s *Service) reference(key call.Key) (b *loop, fresh bool) {
 	return b, true
 }
 
-// expect counts a pending wake. Until this wake comes, the batch does not rest.
+// expect counts a pending wake. Until this wake comes, the batch is not idle.
 func (s *Service) expect(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,10 +204,10 @@ func (s *Service) metLocked(key call.Key) {
 	}
 }
 
-// unexpect removes one pending wake without waking the batch, and calls Config.Rests.
+// unexpect removes one pending wake without waking the batch, and calls Config.Idle.
 func (s *Service) unexpect(key call.Key) {
 	s.met(key)
-	s.cfg.Rests(key)
+	s.cfg.Idle(key)
 }
 
 // wakeExpected wakes a batch and removes one pending wake. During a drain it starts no batch, because the next daemon continues the batch.

@@ -71,11 +71,11 @@ func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 		return nil, err
 	}
 	for batch, keys := range waiting {
-		rests, err := k.rests(ctx, batch)
+		idle, err := k.idle(ctx, batch)
 		if err != nil {
 			return nil, err
 		}
-		if rests || k.Moves(batch) {
+		if idle || k.Moves(batch) {
 			for _, key := range keys {
 				delete(found, key)
 			}
@@ -84,8 +84,8 @@ func (k *Checker) unowned(ctx context.Context) (map[call.Key]int64, error) {
 	return found, nil
 }
 
-// rests reports whether a batch waits for a decision or for a running call.
-func (k *Checker) rests(ctx context.Context, batch call.Key) (bool, error) {
+// idle reports whether a batch waits for a decision or for a running call.
+func (k *Checker) idle(ctx context.Context, batch call.Key) (bool, error) {
 	b, err := k.Journal.Batch(ctx, batch)
 	if err != nil {
 		return false, err

@@ -38,8 +38,8 @@ func (j *journal) Call(_ context.Context, key call.Key) (*call.Call, error) {
 
 func TestChecker(t *testing.T) {
 	j := &journal{batches: map[string]*call.Batch{
-		"rests": {ID: "rests", Calls: []string{"runs", "next"}},
-		"lost":  {ID: "lost", Calls: []string{"first"}},
+		"idle": {ID: "idle", Calls: []string{"runs", "next"}},
+		"lost": {ID: "lost", Calls: []string{"first"}},
 	}}
 	add := func(id, batch string, s call.Status) *call.Call {
 		c := &call.Call{Namespace: "n", ID: id, BatchID: batch, Status: s, Revision: 1}
@@ -49,8 +49,8 @@ func TestChecker(t *testing.T) {
 	add("owned", "", call.Running)
 	moved := add("moved", "", call.Running)
 	add("alone", "", call.New)
-	add("runs", "rests", call.Running)
-	add("next", "rests", call.New)
+	add("runs", "idle", call.Running)
+	add("next", "idle", call.New)
 	add("first", "lost", call.New)
 	var adopted []string
 	k := &custody.Checker{

@@ -24,13 +24,13 @@ const (
 // maxAnswer is the largest number of bytes of a tool's answer in a ticket.
 const maxAnswer = 1000
 
-// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. said is the reason why the tool could not
+// DoubtTicket returns the question about an attempt in doubt. The default approvers answer it. reported is the reason why the tool could not
 // report what the attempt did, or nil if the tool was not asked. key is the attempt's idempotency key. The parameters of the ticket contain
-// said and key, for the person who looks for the effect.
-func DoubtTicket(title string, said error, key string) *tool.Ticket {
-	about := map[string]any{"tool_asked": said != nil, "idempotency_key": key}
-	if said != nil {
-		text := said.Error()
+// reported and key, for the person who looks for the effect.
+func DoubtTicket(title string, reported error, key string) *tool.Ticket {
+	about := map[string]any{"tool_asked": reported != nil, "idempotency_key": key}
+	if reported != nil {
+		text := reported.Error()
 		about["tool_answer"] = strings.ToValidUTF8(text[:min(len(text), maxAnswer)], "")
 	}
 	parameters, _ := json.Marshal(about) // There is no error with these types.

@@ -37,7 +37,7 @@ func (k *Checker) mayApprove(c *call.Call, round *call.Round, p tool.Principal) 
 		return nil
 	}
 	vote := tool.Decision{Action: tool.Resume, AppliesTo: s.Digest}
-	return votedBefore(round.Votes, p, says(&vote))
+	return votedBefore(round.Votes, p, digest(&vote))
 }
 
 // mayEdit refuses edited arguments where the ticket accepts none.
@@ -75,8 +75,8 @@ func (k *Checker) mayAnswerInstead(c *call.Call, s *call.Suspension, p tool.Prin
 }
 
 // votedBefore refuses a vote of a person who has sent the same vote before.
-func votedBefore(votes []tool.Vote, p tool.Principal, says string) error {
-	i := slices.IndexFunc(votes, func(v tool.Vote) bool { return v.Voter.Subject == p.Subject && v.Says == says })
+func votedBefore(votes []tool.Vote, p tool.Principal, digest string) error {
+	i := slices.IndexFunc(votes, func(v tool.Vote) bool { return v.Voter.Subject == p.Subject && v.Digest == digest })
 	if i < 0 {
 		return nil
 	}

@@ -27,18 +27,18 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 		t.decided = true
 		return t, nil
 	}
-	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Says: says(d)}
-	if err := votedBefore(t.votes, vote.Voter, vote.Says); err != nil {
+	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Digest: digest(d)}
+	if err := votedBefore(t.votes, vote.Voter, vote.Digest); err != nil {
 		return t, err
 	}
 	t.votes = slices.DeleteFunc(t.votes, func(v tool.Vote) bool {
-		return v.Voter.Subject == vote.Voter.Subject || vote.Edited && v.Says != vote.Says
+		return v.Voter.Subject == vote.Voter.Subject || vote.Edited && v.Digest != vote.Digest
 	})
 	t.votes = append(t.votes, vote)
 	if vote.Edited {
 		t.proposed = d.Arguments
 	}
-	agreed := slices.DeleteFunc(slices.Clone(t.votes), func(v tool.Vote) bool { return v.Says != vote.Says })
+	agreed := slices.DeleteFunc(slices.Clone(t.votes), func(v tool.Vote) bool { return v.Digest != vote.Digest })
 	if t.same = len(agreed); t.same >= needed {
 		t.decided, d.Votes = true, agreed
 	}
@@ -53,8 +53,8 @@ func votesNeeded(s *call.Suspension) int {
 	return max(s.Approvers.Count, 1)
 }
 
-// says returns a digest of the content of a vote. Two votes agree when their digests are equal.
-func says(d *tool.Decision) string {
+// digest returns a digest of the content of a vote. Two votes agree when their digests are equal.
+func digest(d *tool.Decision) string {
 	result, _ := call.ParseJSON(d.Result, 0) // The result was validated before, so there is no error. An empty result is treated as null.
 	content := []any{string(d.Action), d.AppliesTo, result}
 	if d.Arguments != "" { // The arguments must be part of the digest: AppliesTo does not cover them when the ticket no longer matches.

@@ -37,8 +37,8 @@ type List[T any] struct {
 
 // A flight holds the items of one flush until all are written.
 type flight struct {
-	left   atomic.Int64
-	landed chan struct{} // closed when the journal has stored or refused all items
+	left    atomic.Int64
+	flushed chan struct{} // closed when the journal has stored or refused all items
 }
 
 // New returns an empty List. write starts to write an item, and calls done when it is written, possibly after write has returned. flushed
@@ -99,7 +99,7 @@ func (b *List[T]) Settle() {
 	flights := slices.Collect(maps.Keys(b.flights))
 	b.mu.Unlock()
 	for _, f := range flights {
-		<-f.landed
+		<-f.flushed
 	}
 }
 
@@ -112,7 +112,7 @@ func (b *List[T]) flush() {
 		b.mu.Unlock()
 		return
 	}
-	f := &flight{landed: make(chan struct{})}
+	f := &flight{flushed: make(chan struct{})}
 	f.left.Store(int64(len(waiting)))
 	b.flights[f] = struct{}{}
 	b.away.Add(f.left.Load())
@@ -126,7 +126,7 @@ func (b *List[T]) flush() {
 		b.mu.Lock()
 		delete(b.flights, f)
 		b.mu.Unlock()
-		close(f.landed)
+		close(f.flushed)
 	}
 	for _, item := range waiting {
 		b.write(item, done)

@@ -213,10 +213,10 @@ func (o *Owners) LoadBlocked(ctx context.Context) error {
 // DropTrimmed removes the blocked runs from memory that the journal has trimmed.
 func (o *Owners) DropTrimmed(ctx context.Context) error {
 	o.mu.Lock()
-	gone := maps.Clone(o.blocked)
+	trimmed := maps.Clone(o.blocked)
 	o.mu.Unlock()
 	err := o.store.BlockedRuns(ctx, func(r store.Run) error {
-		delete(gone, Run(r.Namespace, r.ID))
+		delete(trimmed, Run(r.Namespace, r.ID))
 		return nil
 	})
 	if err != nil {
@@ -224,7 +224,7 @@ func (o *Owners) DropTrimmed(ctx context.Context) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for b, run := range gone {
+	for b, run := range trimmed {
 		if o.blocked[b] == run {
 			delete(o.blocked, b)
 		}

@@ -50,8 +50,8 @@ type Config struct {
 	// Erase erases the content of one call in the journal, the spool and memory. It reports whether the call had content. For a call that
 	// has not ended, it returns the error of [RefuseOpen].
 	Erase func(ctx context.Context, key call.Key, by call.Purge) (bool, error)
-	// Keepers returns the hooks that keep data of calls outside the journal.
-	Keepers func() []hook.CallKeeper
+	// DataOwners returns the hooks that keep data of calls outside the journal.
+	DataOwners func() []hook.CallDataOwner
 	// Shredded is called when the journal no longer contains content of the calls.
 	Shredded func(ctx context.Context) error
 	// Refused converts an error of the store into the error for the client.
@@ -222,7 +222,7 @@ func (u *Purger) shred(ctx context.Context, namespace string, found *selection) 
 	for _, key := range found.keys {
 		s.Calls = append(s.Calls, key.ID)
 	}
-	for _, k := range u.cfg.Keepers() {
+	for _, k := range u.cfg.DataOwners() {
 		k.PurgeCalls(namespace, s.Calls)
 	}
 	if err := u.cfg.Store.Shred(ctx, s); err != nil {

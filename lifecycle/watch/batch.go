@@ -82,14 +82,14 @@ func (s *Service) begin(ctx context.Context, w *batchWatcher, cursor string) (ca
 
 func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	for {
-		changed, closing, rests := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.rests() // Read these before look, so that a change after look wakes the watcher.
+		changed, closing, idle := w.s.wait(&w.feed), w.s.cfg.Drain.Closing(), w.idle() // Read these before look, so that a change after look wakes the watcher.
 		if f, found, err := w.look(ctx); found || err != nil {
 			return f, err
 		}
-		if rests && w.over {
+		if idle && w.over {
 			return call.Frame{}, io.EOF
 		}
-		if rests {
+		if idle {
 			if f, found, err := w.finished(ctx, changed); found || err != nil {
 				return f, err
 			}
@@ -100,11 +100,11 @@ func (w *batchWatcher) Next(ctx context.Context) (call.Frame, error) {
 	}
 }
 
-// rests reports whether this daemon changes no call of the batch before a decision or the end of work outside the daemon. A batch also
-// rests while the daemon stops, although the next daemon will start further calls.
-func (w *batchWatcher) rests() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
+// idle reports whether this daemon changes no call of the batch before a decision or the end of work outside the daemon. A batch is also
+// idle while the daemon stops, although the next daemon will start further calls.
+func (w *batchWatcher) idle() bool { return w.follow && !w.s.cfg.Moves(w.batch.Key()) }
 
-// finished returns the frame that ends the stream of a batch that rests. found is false when the watcher must continue. It is also false
+// finished returns the frame that ends the stream of an idle batch. found is false when the watcher must continue. It is also false
 // when the batch has become active again, because the records may then be newer than the events that the watcher has returned.
 func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f call.Frame, found bool, err error) {
 	done, err := w.s.finished(ctx, w.batch)
@@ -116,7 +116,7 @@ func (w *batchWatcher) finished(ctx context.Context, changed <-chan struct{}) (f
 		return f, false, nil
 	default:
 	}
-	if !w.rests() {
+	if !w.idle() {
 		return f, false, nil
 	}
 	moves := slices.ContainsFunc(done.Calls, func(c *call.Call) bool { return c.Operation() != nil && !w.s.cfg.Held(c) }) // Such a call can change without a client, because its operation continues.

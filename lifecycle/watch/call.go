@@ -30,9 +30,9 @@ type Watched interface {
 	Look(after int64) (Look, error)
 	// Shared returns the newest frame that several watchers share, or nil.
 	Shared() *SharedFrame
-	// Rested returns the record when the call has ended or waits for a decision. Otherwise it returns a channel that is closed at the next
+	// Idle returns the record when the call has ended or waits for a decision. Otherwise it returns a channel that is closed at the next
 	// change.
-	Rested() (c *call.Call, changed <-chan struct{}, err error)
+	Idle() (c *call.Call, changed <-chan struct{}, err error)
 	// Left must be called when a watcher is closed.
 	Left()
 }
@@ -52,9 +52,9 @@ type Position struct {
 	Gap          *call.Gap // the gap to report, when a crash lost events that the watcher had received
 }
 
-// Place returns the position of a cursor in the log of a call. published is the sequence of the newest event; epoch is the epoch of this
+// PositionOf returns the position of a cursor in the log of a call. published is the sequence of the newest event; epoch is the epoch of this
 // daemon. If a crash lost events before the cursor, the position has a gap.
-func Place(c *call.Call, published, epoch int64, cur Cursor) (p Position, err error) {
+func PositionOf(c *call.Call, published, epoch int64, cur Cursor) (p Position, err error) {
 	last := published // sequence of the last event whose epoch is not after the cursor's epoch
 	for _, s := range c.Epochs {
 		if s.Epoch > cur.Epoch {
@@ -97,10 +97,10 @@ type CallWatcher struct {
 	of Watched
 	o  Options // options; After, Epoch and Gap move forward with each frame
 
-	ahead    []call.Event // read from the journal but not returned yet
-	caughtUp bool
-	closed   bool
-	beat     heartbeat
+	ahead     []call.Event // read from the journal but not returned yet
+	caughtUp  bool
+	closed    bool
+	heartbeat heartbeat
 }
 
 // Call returns a watcher of a call. Its Close calls [Watched.Left].
@@ -125,7 +125,7 @@ func (w *CallWatcher) Close() {
 	}
 	w.closed = true
 	w.s.count.Add(-1)
-	w.beat.stop(w.s)
+	w.heartbeat.stop(w.s)
 	w.of.Left()
 }
 
@@ -150,7 +150,7 @@ func (w *CallWatcher) Next(ctx context.Context) (call.Frame, error) {
 			}
 			w.o.Follow = false
 			return call.Frame{Key: w.of.Key(), Cursor: w.Cursor(), Closing: true}, nil
-		case <-w.beat.due(w.s):
+		case <-w.heartbeat.due(w.s):
 			return call.Frame{Key: w.of.Key(), Heartbeat: true}, nil
 		}
 	}
@@ -162,7 +162,7 @@ func (w *CallWatcher) Wait(ctx context.Context, d time.Duration) (*call.Call, er
 	w.yield()
 	var timer *time.Timer
 	for {
-		c, changed, err := w.of.Rested()
+		c, changed, err := w.of.Idle()
 		if err != nil {
 			return nil, err
 		}

@@ -17,12 +17,12 @@ type feedWatcher struct {
 	feed store.Feed
 	as   tool.Principal // the principal that watches
 
-	after    int64 // position of the newest entry that Next returned completely
-	part     int   // number of events of the next entry that Next returned
-	follow   bool
-	caughtUp bool
-	closed   bool
-	beat     heartbeat
+	after     int64 // position of the newest entry that Next returned completely
+	part      int   // number of events of the next entry that Next returned
+	follow    bool
+	caughtUp  bool
+	closed    bool
+	heartbeat heartbeat
 }
 
 // WatchFeed streams the events of the calls of a run or of a thread. When both ids are empty, it streams the events of the whole namespace.
@@ -76,7 +76,7 @@ func (w *feedWatcher) Close() {
 	}
 	w.closed = true
 	w.s.count.Add(-1)
-	w.beat.stop(w.s)
+	w.heartbeat.stop(w.s)
 	w.s.leave(&w.feed)
 }
 
@@ -126,7 +126,7 @@ func (w *feedWatcher) wait(ctx context.Context, changed <-chan struct{}, closing
 	case <-ctx.Done():
 		return call.Frame{}, false, context.Cause(ctx)
 	case <-w.s.cfg.Drain.Closed():
-	case <-w.beat.due(w.s):
+	case <-w.heartbeat.due(w.s):
 		return call.Frame{Heartbeat: true}, true, nil
 	}
 	return call.Frame{}, false, nil

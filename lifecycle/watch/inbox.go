@@ -47,10 +47,10 @@ func (n *inboxNews) add(key call.Key) {
 // An inboxWatcher implements [call.Stream] for the questions that a principal may see. It lists the suspended calls, and then reads each call
 // that changes. It compares the record with what it has shown, so a missed step of a call does no harm.
 type inboxWatcher struct {
-	s    *Service
-	as   tool.Principal
-	news *inboxNews
-	beat heartbeat
+	s         *Service
+	as        tool.Principal
+	news      *inboxNews
+	heartbeat heartbeat
 
 	shown map[string]shownQuestion // by call id
 	list  *inboxList               // the list that is being read; nil between lists
@@ -101,7 +101,7 @@ func (w *inboxWatcher) Close() {
 	}
 	w.closed = true
 	w.s.count.Add(-1)
-	w.beat.stop(w.s)
+	w.heartbeat.stop(w.s)
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	delete(w.s.inboxes, w.news)
@@ -123,7 +123,7 @@ func (w *inboxWatcher) Next(ctx context.Context) (call.Frame, error) {
 		case <-ctx.Done():
 			return call.Frame{}, context.Cause(ctx)
 		case <-w.s.cfg.Drain.Closed():
-		case <-w.beat.due(w.s):
+		case <-w.heartbeat.due(w.s):
 			return call.Frame{Heartbeat: true}, nil
 		}
 	}

@@ -108,7 +108,7 @@ func (s *Service) leave(watched *store.Feed) {
 	delete(s.waiting, watched)
 }
 
-// WakeBatch wakes the watchers of a batch that has come to rest.
+// WakeBatch wakes the watchers of an idle batch.
 func (s *Service) WakeBatch(key call.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -176,12 +176,12 @@ func (c *Cache) dropLocked(at *list.Element) {
 	c.bytes -= e.bytes
 }
 
-// PurgeCalls implements [hook.CallKeeper].
+// PurgeCalls implements [hook.CallDataOwner].
 func (c *Cache) PurgeCalls(namespace string, ids []string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && slices.Contains(ids, e.call) })
 }
 
-// EndRun implements [hook.RunKeeper]. It removes the results of the run, because the documents of the run are deleted too. A later run with
+// EndRun implements [hook.RunDataOwner]. It removes the results of the run, because the documents of the run are deleted too. A later run with
 // the same name could have documents with the same revision numbers, and would get old results.
 func (c *Cache) EndRun(namespace, run string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && e.run == run && run != "" })

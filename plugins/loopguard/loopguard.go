@@ -165,7 +165,7 @@ func (g *Guard) ended(k key, id string, failed bool) {
 	}
 }
 
-// EndRun implements [hook.RunKeeper].
+// EndRun implements [hook.RunDataOwner].
 func (g *Guard) EndRun(namespace, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

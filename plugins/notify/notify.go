@@ -137,7 +137,7 @@ func (n *Notifier) Wake(target string) {
 	}
 }
 
-// PurgeCalls implements [hook.CallKeeper]. It removes the letters of purged calls from memory.
+// PurgeCalls implements [hook.CallDataOwner]. It removes the letters of purged calls from memory.
 func (n *Notifier) PurgeCalls(namespace string, ids []string) {
 	gone := map[call.Key]bool{}
 	for _, id := range ids {

@@ -155,7 +155,7 @@ func (r *Reminders) dropLocked(e *list.Element) {
 	delete(r.spoken, r.order.Remove(e).(*moment).key)
 }
 
-// EndRun implements [hook.RunKeeper].
+// EndRun implements [hook.RunDataOwner].
 func (r *Reminders) EndRun(namespace, run string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -245,12 +245,12 @@ func TestQueueLengthOfEach(t *testing.T) {
 		c.Concurrency, c.QueueLength, c.NamespaceQueue, c.PrincipalQueue, c.QueueTimeout = 1, 6, 4, 3, time.Hour
 	}
 	inBubble(t, []tool.Tool{d.tool("t")}, change, func(t *testing.T, w *world) {
-		full := func(namespace, subject, says string) {
+		full := func(namespace, subject, message string) {
 			t.Helper()
 			err := w.beginAs(namespace, subject, "t")
 			wantRefusal(t, err, call.ResourceExhausted, "QUEUE_FULL")
-			if !strings.Contains(err.Error(), says) {
-				t.Errorf("%v, want %q", err, says)
+			if !strings.Contains(err.Error(), message) {
+				t.Errorf("%v, want %q", err, message)
 			}
 		}
 		w.beginMany(4, "a", "x", "t") // One of these calls runs, the others wait.
