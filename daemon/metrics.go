@@ -238,8 +238,8 @@ func (d metricsPage) ofStore(ctx context.Context, t *metric.Text) {
 	t.Histogram("journal_sync_seconds", "Time of commits that waited for the disk.")
 	t.Observations("journal_sync_seconds", s.Syncs, nanoseconds)
 	t.Gauge("journal_waiting", "Changes that wait to be written, by lane.")
-	t.Value("journal_waiting", float64(s.Lanes[0]), "lane", "durable")
-	t.Value("journal_waiting", float64(s.Lanes[1]), "lane", "other")
+	t.Value("journal_waiting", float64(s.Waiting[0]), "lane", "durable")
+	t.Value("journal_waiting", float64(s.Waiting[1]), "lane", "other")
 	d.ofOutput(t, s.Output)
 	if free, err := d.store.Free(); err == nil {
 		gauge("disk_free_bytes", "Free space on the disk of the journal.", free)

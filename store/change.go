@@ -47,8 +47,8 @@ func (c *Change) Validate() error {
 	return nil
 }
 
-// Standing is the stored state of a call before a change.
-type Standing struct {
+// CallState is the stored state of a call before a change.
+type CallState struct {
 	Status       call.Status
 	Revision     int64
 	LastSequence int64
@@ -56,7 +56,7 @@ type Standing struct {
 
 // Follows checks that the change continues a call in this state. It returns ErrConflict when the call has changed since it was read, and
 // ErrTransition when the status does not allow the step.
-func (c *Change) Follows(s Standing) error {
+func (c *Change) Follows(s CallState) error {
 	last := s.LastSequence
 	if len(c.Events) > 0 {
 		last = c.Events[0].Sequence - 1

@@ -82,20 +82,20 @@ func (c *Change) ResolveDocuments(r DocumentReader) (map[DocumentKey]DocumentSta
 }
 
 // ResolveDocuments computes the effect of commands in order, each on the result of the previous one. It writes nothing: the store must then
-// write the states in writes. told has the outcome of each command, for publication.
-func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, told []call.DocumentNotice, err error) {
+// write the states in writes. notices has the outcome of each command, for publication.
+func ResolveDocuments(r DocumentReader, changes []DocumentChange, limits DocumentLimits, group, callID string) (writes map[DocumentKey]DocumentState, notices []call.DocumentNotice, err error) {
 	s := resolution{DocumentReader: r, limits: limits, group: group, callID: callID,
 		writes: make(map[DocumentKey]DocumentState, len(changes)),
 		usage:  map[DocumentScope]DocumentUsage{}, changed: map[DocumentScope]DocumentUsage{}}
-	told = make([]call.DocumentNotice, 0, len(changes))
+	notices = make([]call.DocumentNotice, 0, len(changes))
 	for i := range changes {
 		notice, err := s.resolve(&changes[i])
 		if err != nil {
 			return nil, nil, err
 		}
-		told = append(told, notice)
+		notices = append(notices, notice)
 	}
-	return s.writes, told, nil
+	return s.writes, notices, nil
 }
 
 type resolution struct {
@@ -204,9 +204,9 @@ func (s *resolution) full(in DocumentScope, delta DocumentUsage) (bool, error) {
 		}
 		s.usage[in] = stored
 	}
-	room := stored.plus(s.changed[in]).plus(delta)
-	many := delta.Documents > 0 && (room.Documents > l.Count || delta.Deleted == 0 && room.Deleted > deletedFor*l.Count)
-	return l.Count > 0 && many || l.Total > 0 && room.Bytes > l.Total, nil
+	used := stored.plus(s.changed[in]).plus(delta)
+	many := delta.Documents > 0 && (used.Documents > l.Count || delta.Deleted == 0 && used.Deleted > deletedFor*l.Count)
+	return l.Count > 0 && many || l.Total > 0 && used.Bytes > l.Total, nil
 }
 
 func (r DocumentUsage) plus(o DocumentUsage) DocumentUsage {

@@ -212,9 +212,9 @@ type SchemaVersions struct{ Found, Latest int }
 
 // Stats has the counters of a store since it was opened. A store may leave out some.
 type Stats struct {
-	Groups metric.Snapshot // changes in a transaction
-	Syncs  metric.Snapshot // nanoseconds of commits that wait for the disk
-	Lanes  [2]int          // number of waiting changes: Full ones, then Normal ones
+	Groups  metric.Snapshot // changes in a transaction
+	Syncs   metric.Snapshot // nanoseconds of commits that wait for the disk
+	Waiting [2]int          // number of waiting changes: Full ones, then Normal ones
 	// Output is the bytes of each namespace in the spool. It is nil when there are no limits.
 	Output map[string]int64
 }

@@ -7,7 +7,7 @@ import (
 
 // A State is the stored state of a call.
 type State struct {
-	store.Standing
+	store.CallState
 	Position int64 // position at which the call was created; zero means that the call does not exist
 	Trimmed  bool  // the call has only a tombstone
 
@@ -28,7 +28,7 @@ func Admit(c *store.Change, s *State, decided bool, now call.Stamp) error {
 	case s.Position == 0 && !c.Create:
 		return store.ErrNotFound
 	}
-	if err := c.Follows(s.Standing); err != nil {
+	if err := c.Follows(s.CallState); err != nil {
 		return err
 	}
 	switch {

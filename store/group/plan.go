@@ -256,7 +256,7 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 	}
 	if c.Call != nil {
 		s.row.Call, s.row.Record = c.Call, o.Record
-		s.Standing = store.Standing{Status: c.Call.Status, Revision: c.Call.Revision, LastSequence: c.Call.LastSequence}
+		s.CallState = store.CallState{Status: c.Call.Status, Revision: c.Call.Revision, LastSequence: c.Call.LastSequence}
 	}
 	if n > 0 {
 		s.LastSequence = c.Events[n-1].Sequence
@@ -270,7 +270,7 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 // Visit calls visit with each call of AskCalls and its state after the plan. changed means that the plan writes a row for the call.
 func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	for key, s := range p.Calls {
-		visit(key, State{Standing: s.Standing, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)
+		visit(key, State{CallState: s.CallState, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)
 	}
 }
 

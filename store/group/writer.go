@@ -215,7 +215,7 @@ func (w *Writer) Stop() {
 func (w *Writer) Stats() store.Stats {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return store.Stats{Groups: w.Groups.Snapshot(), Syncs: w.Syncs.Snapshot(), Lanes: [2]int{len(w.full), len(w.normal)}}
+	return store.Stats{Groups: w.Groups.Snapshot(), Syncs: w.Syncs.Snapshot(), Waiting: [2]int{len(w.full), len(w.normal)}}
 }
 
 // Write writes groups until Stop.

@@ -31,14 +31,14 @@ func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentN
 	if s.ended != nil {
 		return nil, s.ended
 	}
-	st, e := s.live, &effect{}
+	st, e := s.current, &effect{}
 	if a.Done != "" {
 		e.done = name{a.Namespace, a.Done}
 		if _, ok := st.actions[e.done]; !ok {
 			return nil, store.ErrNotFound
 		}
 	}
-	writes, told, err := a.ResolveDocuments(documentsOf{st, a.Namespace})
+	writes, notices, err := a.ResolveDocuments(documentsOf{st, a.Namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *Store) Amend(ctx context.Context, a *store.Amendment) ([]call.DocumentN
 		}
 	}
 	s.commitLocked(e, store.Full)
-	return told, nil
+	return notices, nil
 }
 
 // Actions returns actions that were not executed yet.

@@ -56,21 +56,21 @@ func (s *Store) CreateBatch(ctx context.Context, b *call.Batch, calls []*store.C
 	if err != nil {
 		return err
 	}
-	switch _, known := s.live.batches[b.Key()]; {
-	case known && s.live.batches[b.Key()].trimmed == 0:
+	switch _, known := s.current.batches[b.Key()]; {
+	case known && s.current.batches[b.Key()].trimmed == 0:
 		return store.ErrExists
 	case known:
 		return store.ErrTrimmed
 	}
 	now := s.Now()
 	for _, c := range calls {
-		if _, err := s.live.plan(c, now); err != nil { // Check all changes before anything is written.
+		if _, err := s.current.plan(c, now); err != nil { // Check all changes before anything is written.
 			return err
 		}
 	}
 	s.commitLocked(&effect{batch: &batch{key: b.Key(), record: record}}, store.Full)
 	for _, c := range calls {
-		e, err := s.live.plan(c, now)
+		e, err := s.current.plan(c, now)
 		if err != nil {
 			return err
 		}

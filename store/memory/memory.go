@@ -31,8 +31,8 @@ type Store struct {
 	cfg   Config
 	spool *Spool
 
-	mu   sync.Mutex
-	live *state
+	mu      sync.Mutex
+	current *state
 	// durable is the state without the changes in pending. It is the state that a power loss leaves.
 	durable *state
 	pending []*effect
@@ -53,8 +53,8 @@ func New(cfg Config) *Store {
 		cfg.Now = time.Now
 	}
 	id := uuid.NewString()
-	s := &Store{cfg: cfg, spool: NewSpool(cfg.Output), clock: new(store.Clock), live: newState(id), durable: newState(id), clean: true}
-	s.live.epoch, s.durable.epoch = 1, 1
+	s := &Store{cfg: cfg, spool: NewSpool(cfg.Output), clock: new(store.Clock), current: newState(id), durable: newState(id), clean: true}
+	s.current.epoch, s.durable.epoch = 1, 1
 	return s
 }
 
@@ -72,7 +72,7 @@ func (s *Store) next(power, clean bool) *Store {
 	defer s.mu.Unlock()
 	clean = clean || errors.Is(s.ended, store.ErrClosed)
 	s.ended = store.ErrClosed
-	n := &Store{cfg: s.cfg, spool: s.spool.Reopen(), live: s.live, durable: s.durable, clock: s.clock, clean: clean, moved: s.moved}
+	n := &Store{cfg: s.cfg, spool: s.spool.Reopen(), current: s.current, durable: s.durable, clock: s.clock, clean: clean, moved: s.moved}
 	for _, e := range s.pending {
 		if power {
 			break
@@ -80,10 +80,10 @@ func (s *Store) next(power, clean bool) *Store {
 		n.durable.install(e)
 	}
 	if power {
-		n.live = n.durable.clone()
+		n.current = n.durable.clone()
 	}
-	n.live.epoch++
-	n.durable.epoch = n.live.epoch
+	n.current.epoch++
+	n.durable.epoch = n.current.epoch
 	return n
 }
 
@@ -106,7 +106,7 @@ func (s *Store) Now() call.Stamp {
 func (s *Store) Identity() store.Identity {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store.Identity{StoreID: s.live.id, Epoch: s.live.epoch, Moved: s.moved, Clean: s.clean}
+	return store.Identity{StoreID: s.current.id, Epoch: s.current.epoch, Moved: s.moved, Clean: s.clean}
 }
 
 // Spool returns the spool, which holds the output of this store's calls.
@@ -152,7 +152,7 @@ func (s *Store) apply(c *store.Change) error {
 		}
 		return failed
 	}
-	e, err := s.live.plan(c, s.Now())
+	e, err := s.current.plan(c, s.Now())
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *Store) apply(c *store.Change) error {
 }
 
 func (s *Store) commitLocked(e *effect, d store.Durability) {
-	s.live.install(e)
+	s.current.install(e)
 	s.pending = append(s.pending, e)
 	if d != store.Full {
 		return
@@ -179,7 +179,7 @@ func (s *Store) write(make func(st *state, now call.Stamp) *effect) error {
 	if s.ended != nil {
 		return s.ended
 	}
-	s.commitLocked(make(s.live, s.Now()), store.Full)
+	s.commitLocked(make(s.current, s.Now()), store.Full)
 	return nil
 }
 
@@ -193,5 +193,5 @@ func (s *Store) read(ctx context.Context, f func(st *state) error) error {
 	if s.ended != nil {
 		return s.ended
 	}
-	return f(s.live)
+	return f(s.current)
 }

@@ -85,7 +85,7 @@ func (st *state) check(c *store.Change, now call.Stamp) (*row, error) {
 	var found group.State
 	old, ok := st.calls[key]
 	if ok {
-		found.Standing, found.Position = old.Standing, old.position
+		found.CallState, found.Position = old.CallState, old.position
 	}
 	_, found.Trimmed = st.tombstones[key]
 	return old, group.Admit(c, &found, decided, now)
@@ -95,7 +95,7 @@ func (st *state) planDocuments(e *effect, c *store.Change, now call.Stamp) error
 	if len(c.Documents) == 0 {
 		return nil
 	}
-	writes, told, err := c.ResolveDocuments(documentsOf{st, e.namespace})
+	writes, notices, err := c.ResolveDocuments(documentsOf{st, e.namespace})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (st *state) planDocuments(e *effect, c *store.Change, now call.Stamp) error
 		e.documents[doc{e.namespace, k}] = document{v, now}
 	}
 	if c.OnDocuments != nil {
-		c.OnDocuments(told)
+		c.OnDocuments(notices)
 	}
 	return c.Validate()
 }

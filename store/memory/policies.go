@@ -63,19 +63,19 @@ func (s *Store) Policies(ctx context.Context, visit func(store.Policy, error) er
 
 // trimPolicies removes policies that have expired, and old policies of runs and threads that have no calls.
 func (st *state) trimPolicies(e *effect, before call.Stamp) {
-	type place struct {
+	type scopeKey struct {
 		scope tool.Scope
 		name
 	}
-	known := map[place]bool{}
+	known := map[scopeKey]bool{}
 	for _, r := range st.calls {
 		if _, goes := e.trimmed[r.key]; !goes {
-			known[place{tool.RunScope, name{r.key.Namespace, r.run}}] = true
-			known[place{tool.ThreadScope, name{r.key.Namespace, r.thread}}] = true
+			known[scopeKey{tool.RunScope, name{r.key.Namespace, r.run}}] = true
+			known[scopeKey{tool.ThreadScope, name{r.key.Namespace, r.thread}}] = true
 		}
 	}
 	for _, p := range st.policies {
-		orphan := (p.Scope == tool.RunScope || p.Scope == tool.ThreadScope) && p.changed < before && !known[place{p.Scope, name{p.Namespace, p.ScopeID}}]
+		orphan := (p.Scope == tool.RunScope || p.Scope == tool.ThreadScope) && p.changed < before && !known[scopeKey{p.Scope, name{p.Namespace, p.ScopeID}}]
 		if orphan || p.Expires != 0 && p.Expires < before {
 			e.policies = append(e.policies, p.removed())
 		}

@@ -21,7 +21,7 @@ func (s *Store) Purge(ctx context.Context, key call.Key, by call.Purge) error {
 	if s.ended != nil {
 		return s.ended
 	}
-	old, err := s.live.find(key)
+	old, err := s.current.find(key)
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (s *Store) BlockedRuns(ctx context.Context, visit func(store.Run) error) er
 }
 
 // Trim removes old data.
-func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
+func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (trimmed []call.Key, err error) {
 	err = s.write(func(st *state, now call.Stamp) *effect {
 		e := &effect{trimmed: map[call.Key]tombstone{}, before: tombstonesBefore, deadBefore: callsBefore}
 		busy := map[name]bool{} // threads with an open suspension
@@ -99,8 +99,8 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 		}
 		for _, key := range st.order {
 			r := st.calls[key]
-			if len(gone) < limit && r.Status.Terminal() && r.ended < callsBefore && !busy[name{key.Namespace, r.thread}] && !st.inOpenBatch(r) {
-				gone = append(gone, key)
+			if len(trimmed) < limit && r.Status.Terminal() && r.ended < callsBefore && !busy[name{key.Namespace, r.thread}] && !st.inOpenBatch(r) {
+				trimmed = append(trimmed, key)
 				e.trimmed[key] = tombstone{r.digest, now}
 			}
 		}
@@ -114,7 +114,7 @@ func (s *Store) Trim(_ context.Context, callsBefore, tombstonesBefore, documents
 		st.trimBatches(e, callsBefore, now)
 		return e
 	})
-	return gone, err
+	return trimmed, err
 }
 
 func (st *state) trimRuns(e *effect, documentsBefore, tombstonesBefore call.Stamp) {

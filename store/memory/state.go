@@ -13,7 +13,7 @@ import (
 // A row is a stored call: its encoded forms and the fields that queries select by. A row is immutable. A change makes a new row, which
 // shares the unchanged encoded forms with the old row.
 type row struct {
-	store.Standing
+	store.CallState
 	key      call.Key
 	position int64 // position of the call's creation in the feed
 	record   []byte
@@ -208,16 +208,16 @@ func (st *state) sweep(e *effect) {
 	if len(e.trimmed) == 0 {
 		return
 	}
-	gone := func(key call.Key) bool { _, ok := e.trimmed[key]; return ok }
-	st.order = slices.DeleteFunc(st.order, gone)
-	st.feed = slices.DeleteFunc(st.feed, func(f feedEntry) bool { return gone(f.key) })
-	maps.DeleteFunc(st.suspensions, func(_ name, key call.Key) bool { return gone(key) })
+	trimmed := func(key call.Key) bool { _, ok := e.trimmed[key]; return ok }
+	st.order = slices.DeleteFunc(st.order, trimmed)
+	st.feed = slices.DeleteFunc(st.feed, func(f feedEntry) bool { return trimmed(f.key) })
+	maps.DeleteFunc(st.suspensions, func(_ name, key call.Key) bool { return trimmed(key) })
 }
 
 func newRow(old *row, c *call.Call, record []byte, position int64, now call.Stamp) *row {
 	r := &row{key: c.Key(), record: record, digest: c.RequestDigest, position: position, updated: now,
-		Standing: store.Standing{Status: c.Status, Revision: c.Revision, LastSequence: c.LastSequence},
-		run:      c.Run.ID, thread: c.Run.Thread, parent: c.Run.ParentCall, batch: c.BatchID, tool: c.Tool, caller: c.Caller.Subject,
+		CallState: store.CallState{Status: c.Status, Revision: c.Revision, LastSequence: c.LastSequence},
+		run:       c.Run.ID, thread: c.Run.Thread, parent: c.Run.ParentCall, batch: c.BatchID, tool: c.Tool, caller: c.Caller.Subject,
 		created: c.Created, ended: group.EndOf(c, now)}
 	if old != nil {
 		r.position, r.chunks = old.position, old.chunks

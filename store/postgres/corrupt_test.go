@@ -50,7 +50,7 @@ func TestFlippedBits(t *testing.T) {
 		}
 	}
 	if events, _, err := s.Events(ctx, key("long"), 0, 10); err != nil || len(events) != 2 {
-		t.Errorf("what stands before a broken chunk: %d events, %v", len(events), err)
+		t.Errorf("what is before a broken chunk: %d events, %v", len(events), err)
 	}
 	for f, want := range map[store.Feed]string{
 		{Namespace: "ns"}:                                "map[long:3 packed-09:1]",

@@ -5,7 +5,7 @@ var Migrate = migrate
 
 // GroupStatements maps the statements that read and write a group to the indexes that they must use.
 var GroupStatements = map[string][]string{
-	selectStanding: {"calls_id", "tombstones_pkey"},
+	selectState:    {"calls_id", "tombstones_pkey"},
 	selectDecided:  {"decisions_pkey"},
 	refuseTrimmed:  {"tombstones_pkey"},
 	updateCalls:    {"calls_pkey"},

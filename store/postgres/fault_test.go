@@ -183,12 +183,12 @@ func TestServer(t *testing.T) {
 
 // testUnknownOutcome checks a group whose outcome cannot be found out. The store must stop, and report that once.
 func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
-	var gone atomic.Bool
+	var failCommit atomic.Bool
 	lost := make(chan error, 2)
 	s, err := postgres.Open(t.Context(), postgres.Config{
 		URL: own.URL("unknown"), Dir: t.TempDir(), Lease: 300 * time.Millisecond, Lost: func(err error) { lost <- err },
 		FailPoint: func(point string) error {
-			if point == "commit" && gone.CompareAndSwap(true, false) {
+			if point == "commit" && failCommit.CompareAndSwap(true, false) {
 				return errors.Join(errors.New("connection reset by peer"), own.Stop(syscall.SIGQUIT))
 			}
 			return nil
@@ -198,7 +198,7 @@ func testUnknownOutcome(t *testing.T, own *pgtest.Server) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	gone.Store(true)
+	failCommit.Store(true)
 	if err := s.Commit(t.Context(), creation(newCall("a"))); !errors.Is(err, store.ErrFatal) {
 		t.Errorf("Commit = %v, want ErrFatal", err)
 	}

@@ -33,8 +33,8 @@ func fill(t *testing.T, s store.Store) {
 	commit(creation(old))
 	commit(step(old, call.Running))
 	commit(step(old, call.Succeeded))
-	if gone, err := s.Trim(ctx, s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(gone) != 1 {
-		t.Fatalf("Trim = %v, %v", gone, err)
+	if trimmed, err := s.Trim(ctx, s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(trimmed) != 1 {
+		t.Fatalf("Trim = %v, %v", trimmed, err)
 	}
 	odd := newCall("odd")
 	odd.Requested, odd.Run = "{\"nul\":\"\x00\",\"bad\":\"\xff\"}", tool.Run{ID: "run \x01 ü", Thread: "thread"}

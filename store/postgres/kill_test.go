@@ -52,7 +52,7 @@ func child(url string) {
 						os.Exit(1)
 					}
 					out.Lock()
-					fmt.Println("told", c.ID, c.Revision)
+					fmt.Println("acknowledged", c.ID, c.Revision)
 					out.Unlock()
 					change = step(c, to)
 				}
@@ -84,20 +84,20 @@ func TestKill(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			told := map[string]int64{}
+			acknowledged := map[string]int64{}
 			for lines := bufio.NewScanner(out); lines.Scan(); {
 				var id string
 				var revision int64
-				if n, _ := fmt.Sscanf(lines.Text(), "told %s %d", &id, &revision); n != 2 {
+				if n, _ := fmt.Sscanf(lines.Text(), "acknowledged %s %d", &id, &revision); n != 2 {
 					t.Errorf("the child says %q", lines.Text())
 				}
-				told[id] = max(told[id], revision)
+				acknowledged[id] = max(acknowledged[id], revision)
 			}
 			if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 				t.Fatalf("the child ended with %v", err)
 			}
-			if tt.point != "migrate" && len(told) == 0 {
-				t.Error("the child was told of nothing")
+			if tt.point != "migrate" && len(acknowledged) == 0 {
+				t.Error("no commit of the child was acknowledged")
 			}
 			began := time.Now()
 			s := open(t, postgres.Config{URL: url, Dir: dir})
@@ -107,10 +107,10 @@ func TestKill(t *testing.T) {
 			if tt.point == "migrate" && s.Identity().Epoch != 1 {
 				t.Errorf("epoch %d after a migration that was cut off", s.Identity().Epoch)
 			}
-			for id, revision := range told {
+			for id, revision := range acknowledged {
 				c, err := s.Call(t.Context(), key(id))
 				if err != nil || c.Revision < revision || c.Revision > revision+1 {
-					t.Errorf("%s: %+v, %v; told of revision %d", id, c, err, revision)
+					t.Errorf("%s: %+v, %v; acknowledged revision %d", id, c, err, revision)
 				}
 			}
 		})

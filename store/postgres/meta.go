@@ -16,9 +16,9 @@ import (
 	"github.com/toold-dev/toold/store"
 )
 
-// selectPlace selects the location of a journal: its server, timeline, database and schema. The location changes when a dump is loaded into
+// selectLocation selects the location of a journal: its server, timeline, database and schema. The location changes when a dump is loaded into
 // another database, and when a server is restored to an earlier time.
-const selectPlace = `SELECT (SELECT system_identifier::text FROM pg_control_system()) || ' ' || (SELECT timeline_id::text FROM pg_control_checkpoint())
+const selectLocation = `SELECT (SELECT system_identifier::text FROM pg_control_system()) || ' ' || (SELECT timeline_id::text FROM pg_control_checkpoint())
 	|| ' ' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || ' ' || to_regnamespace($1)::oid::text,
 	(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
@@ -32,28 +32,28 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 	var hold time.Duration
 	asked := boot()
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var here, place string
+		var here, location string
 		var micros, clock int64
-		if err := tx.QueryRow(ctx, selectPlace, s.target.schema).Scan(&here, &micros); err != nil {
+		if err := tx.QueryRow(ctx, selectLocation, s.target.schema).Scan(&here, &micros); err != nil {
 			return err
 		}
 		s.clock.set(time.UnixMicro(micros))
 		before := predecessor{Home: home}
 		id := store.Identity{StoreID: uuid.NewString(), Clean: true}
 		err := tx.QueryRow(ctx, "SELECT store_id, epoch, clock, position, groups, place, clean, lease, home, holding FROM meta FOR UPDATE").
-			Scan(&id.StoreID, &id.Epoch, &clock, &position, &groups, &place, &id.Clean, &before.Lease, &before.Home, &before.Holding)
+			Scan(&id.StoreID, &id.Epoch, &clock, &position, &groups, &location, &id.Clean, &before.Lease, &before.Home, &before.Holding)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			place = here
+			location = here
 		case err != nil:
 			return err
 		}
 		s.clock.Resume(call.Stamp(clock))
 		id.Epoch++
-		moved := place != here
+		moved := location != here
 		if moved {
 			if id.Moved = !s.cfg.Moved; s.cfg.Moved {
-				place = here
+				location = here
 			}
 		}
 		s.id.Store(&id)
@@ -63,7 +63,7 @@ func (s *Store) beginEpoch(ctx context.Context, conn *pgx.Conn) (groups, positio
 			VALUES (1, $1, $2, $3, $4, $5, $6, false, $7, $8, $9)
 			ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, clock = excluded.clock, place = excluded.place, clean = false,
 				lease = excluded.lease, home = excluded.home, holding = excluded.holding`,
-			id.StoreID, id.Epoch, int64(s.Now()), position, groups, place, int64(s.cfg.Lease), home, hold > 0)
+			id.StoreID, id.Epoch, int64(s.Now()), position, groups, location, int64(s.cfg.Lease), home, hold > 0)
 		return err
 	})
 	if err == nil {
@@ -111,7 +111,7 @@ func (s *Store) Acknowledge() error {
 	err := s.write(func(ctx context.Context, w *writer) error {
 		var here string
 		var micros int64
-		if err := w.conn.QueryRow(ctx, selectPlace, s.target.schema).Scan(&here, &micros); err != nil {
+		if err := w.conn.QueryRow(ctx, selectLocation, s.target.schema).Scan(&here, &micros); err != nil {
 			return err
 		}
 		return w.exec(ctx, "UPDATE meta SET place = $1", here)

@@ -99,12 +99,12 @@ func (s *Store) Hold() time.Duration { return max(s.owner.holdUntil-boot(), 0) }
 func acquire(ctx context.Context, s *Store) (*owner, error) {
 	o := &owner{s: s, kept: make(chan struct{}), asked: make(chan struct{}, 1), proof: make(chan struct{})}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
-	told, waited := false, false
+	reported, waited := false, false
 	for began := time.Now(); ; {
 		holder, err := o.try(ctx)
 		wait := standbyEvery
 		switch {
-		case err == nil && holder == "" && told && !waited && !o.clean(ctx):
+		case err == nil && holder == "" && reported && !waited && !o.clean(ctx):
 			// The owner may have lost only its connection. If it is alive, it must get the lock first: it tries to do so five times during
 			// this pause.
 			waited, wait = true, s.cfg.SessionTimeout/2
@@ -113,11 +113,11 @@ func acquire(ctx context.Context, s *Store) (*owner, error) {
 			return o, nil
 		case err == nil:
 			began, waited = time.Now(), false
-			if !told {
-				told = true
+			if !reported {
+				reported = true
 				s.cfg.Waiting(holder)
 			}
-		case !lost(err) || !told && time.Since(began) > s.cfg.Lease:
+		case !lost(err) || !reported && time.Since(began) > s.cfg.Lease:
 			o.cancel()
 			return nil, err
 		default:

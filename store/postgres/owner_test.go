@@ -46,10 +46,10 @@ func TestOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	leaving, leave := context.WithCancel(t.Context())
-	gone := standBy(leaving, t, cfg)
+	cancelled := standBy(leaving, t, cfg)
 	next := standBy(t.Context(), t, cfg)
 	leave()
-	if s := <-gone; s != nil {
+	if s := <-cancelled; s != nil {
 		t.Error("who left has the store")
 	}
 	if err := first.Close(); err != nil {

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// selectStanding reads the state of calls. The expression namespace || '' prevents the use of an index on the namespace. The server
+	// selectState reads the state of calls. The expression namespace || '' prevents the use of an index on the namespace. The server
 	// therefore uses the index that begins with the call id, even when it plans the statement while the table is empty.
-	selectStanding = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
+	selectState = `SELECT k.n, coalesce(c.position, 0), coalesce(c.status, ''), coalesce(c.revision, 0), coalesce(c.last_sequence, 0), t.trimmed IS NOT NULL
 		FROM unnest($1::bytea[], $2::bytea[]) WITH ORDINALITY AS k (namespace, call_id, n)
 		LEFT JOIN calls c ON c.namespace || '' = k.namespace AND c.call_id = k.call_id
 		LEFT JOIN tombstones t ON t.namespace = k.namespace AND t.call_id = k.call_id`
@@ -39,7 +39,7 @@ func queueStates(b *pgx.Batch, p *group.Plan) {
 	for i, k := range keys {
 		namespaces[i], ids[i] = k.Namespace, k.ID
 	}
-	b.Queue(selectStanding, namespaces, ids).Query(func(rows pgx.Rows) error {
+	b.Queue(selectState, namespaces, ids).Query(func(rows pgx.Rows) error {
 		var n int64
 		var s group.State
 		_, err := pgx.ForEachRow(rows, []any{&n, &s.Position, (*string)(&s.Status), &s.Revision, &s.LastSequence, &s.Trimmed}, func() error {

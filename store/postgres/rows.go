@@ -150,14 +150,14 @@ const (
 
 // queueStatuses queues the writes to the tables statuses and ended. These tables are used to find calls by status and by end.
 func queueStatuses(b *pgx.Batch, p *group.Plan) {
-	var begun, moved, gone statusColumns
+	var begun, moved, trimmed statusColumns
 	var ends, ended []int64
 	for _, r := range p.Rows {
 		switch {
 		case r.Call == nil || r.Call.Status == r.Was:
 			continue
 		case r.Created == nil && r.Call.Status == call.Succeeded:
-			gone.add(r)
+			trimmed.add(r)
 		case r.Created == nil:
 			moved.add(r)
 		case r.Call.Status != call.Succeeded:
@@ -173,7 +173,7 @@ func queueStatuses(b *pgx.Batch, p *group.Plan) {
 	if c := &moved; len(c.positions) > 0 {
 		b.Queue(updateStatuses, c.were, c.namespaces, c.positions, c.statuses)
 	}
-	if c := &gone; len(c.positions) > 0 {
+	if c := &trimmed; len(c.positions) > 0 {
 		b.Queue(deleteStatuses, c.were, c.namespaces, c.positions)
 	}
 	if len(ended) > 0 {

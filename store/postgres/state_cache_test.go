@@ -52,9 +52,9 @@ func TestKnownCalls(t *testing.T) {
 			}
 			must(s.Commit(t.Context(), step(trimmed, call.Running)))
 			must(s.Commit(t.Context(), step(trimmed, call.Succeeded)))
-			gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10)
-			if err != nil || len(gone) != 1 {
-				t.Fatalf("Trim = %v, %v", gone, err)
+			keys, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10)
+			if err != nil || len(keys) != 1 {
+				t.Fatalf("Trim = %v, %v", keys, err)
 			}
 			must(s.Commit(t.Context(), step(stale, call.Running)))
 			must(s.Commit(t.Context(), step(moved, call.Running)))
@@ -92,8 +92,8 @@ func TestKnownCalls(t *testing.T) {
 	}
 }
 
-// TestFence checks that a daemon can write nothing after its epoch is over, even for cached calls.
-func TestFence(t *testing.T) {
+// TestLostEpochWritesNothing checks that a daemon can write nothing after its epoch is over, even for cached calls.
+func TestLostEpochWritesNothing(t *testing.T) {
 	for _, what := range []string{"epoch", "groups"} {
 		t.Run(what, func(t *testing.T) {
 			url := freshURL(t)
@@ -217,8 +217,8 @@ func TestTrimmedCallsLeaveNoRows(t *testing.T) {
 			}
 		}
 	}
-	if gone, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(gone) != 2 {
-		t.Fatalf("Trim = %v, %v", gone, err)
+	if trimmed, err := s.Trim(t.Context(), s.Now().Add(time.Hour), 0, 0, 10); err != nil || len(trimmed) != 2 {
+		t.Fatalf("Trim = %v, %v", trimmed, err)
 	}
 	conn, err := pgx.Connect(t.Context(), url)
 	if err != nil {

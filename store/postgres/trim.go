@@ -10,17 +10,17 @@ import (
 
 // Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
 // their output.
-func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
+func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (trimmed []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.trimming.Lock()
 	defer s.trimming.Unlock()
 	err = s.admin(group.Op{Slow: true}, func(ctx context.Context, w *writer) (err error) {
-		if gone, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
+		if trimmed, err = w.trimCalls(ctx, callsBefore, limit); err != nil {
 			return err
 		}
-		if len(gone) > 0 {
+		if len(trimmed) > 0 {
 			err = s.TrimOrphans(ctx, &scopes)
 		}
 		if err != nil {
@@ -31,10 +31,10 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 	if err != nil {
 		return nil, err
 	}
-	if len(gone) == limit {
-		return gone, nil // More old calls may be left. Only the last Trim scans whole tables.
+	if len(trimmed) == limit {
+		return trimmed, nil // More old calls may be left. Only the last Trim scans whole tables.
 	}
-	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
+	return trimmed, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
 
 const (
@@ -58,7 +58,7 @@ const selectOld = "SELECT " + rows.CallColumns + `, e.ended FROM ended e JOIN ca
 	ORDER BY e.ended LIMIT $2`
 
 // trimCalls replaces old calls with tombstones.
-func (w *writer) trimCalls(ctx context.Context, before call.Stamp, limit int) (gone []call.Key, err error) {
+func (w *writer) trimCalls(ctx context.Context, before call.Stamp, limit int) (trimmed []call.Key, err error) {
 	var namespaces, ids, digests, statuses, positions, endeds = []string{}, []string{}, []string{}, words{}, []int64{}, []int64{}
 	err = query(ctx, w.conn, selectOld, func(row rows.Row) error {
 		r := rows.ReadCall(row)
@@ -66,12 +66,12 @@ func (w *writer) trimCalls(ctx context.Context, before call.Stamp, limit int) (g
 		if r.Err == nil {
 			digest = r.Call.RequestDigest
 		}
-		gone = append(gone, r.Key)
+		trimmed = append(trimmed, r.Key)
 		namespaces, ids, digests = append(namespaces, r.Key.Namespace), append(ids, r.Key.ID), append(digests, digest)
 		statuses, positions, endeds = append(statuses, call.Status(row.Text(3))), append(positions, r.Position), append(endeds, row.Int(8))
 		return nil
 	}, int64(before), limit)
-	if err != nil || len(gone) == 0 {
+	if err != nil || len(trimmed) == 0 {
 		return nil, err
 	}
 	for _, s := range []statement{
@@ -87,7 +87,7 @@ func (w *writer) trimCalls(ctx context.Context, before call.Stamp, limit int) (g
 			return nil, err
 		}
 	}
-	return gone, nil
+	return trimmed, nil
 }
 
 const (

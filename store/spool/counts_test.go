@@ -33,13 +33,13 @@ func put(t *testing.T, s *spool.Spool, id, thread string, n int) {
 	}
 }
 
-func wantThreadFull(t *testing.T, s *spool.Spool, thread string, room int) {
+func wantThreadFull(t *testing.T, s *spool.Spool, thread string, capacity int) {
 	t.Helper()
-	if _, err := s.Append(key("probe"), thread, "out", make([]byte, room+1)); err == nil {
-		t.Errorf("thread %s has room for more than %d", thread, room)
+	if _, err := s.Append(key("probe"), thread, "out", make([]byte, capacity+1)); err == nil {
+		t.Errorf("thread %s has room for more than %d", thread, capacity)
 	}
-	if _, err := s.Append(key("probe"), thread, "out", make([]byte, room)); err != nil {
-		t.Errorf("thread %s has no room for %d: %v", thread, room, err)
+	if _, err := s.Append(key("probe"), thread, "out", make([]byte, capacity)); err != nil {
+		t.Errorf("thread %s has no room for %d: %v", thread, capacity, err)
 	}
 	if err := s.Remove(key("probe")); err != nil {
 		t.Fatal(err)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	trash = "trash" // directory for removed call directories
-	gone  = "gone"  // name of a removed call directory inside its temporary directory
-	owner = "call"  // file that names the owner of a call directory
+	trash       = "trash" // directory for removed call directories
+	removedName = "gone"  // name of a removed call directory inside its temporary directory
+	owner       = "call"  // file that names the owner of a call directory
 )
 
 // open opens the file of a stream. If create is true, it also creates the file and the directory of the call. The caller holds st.mu.
@@ -136,7 +136,7 @@ func (s *Spool) Remove(key call.Key) error {
 		return err
 	}
 	if s.ledger != nil {
-		if of, bytes, err := held(filepath.Join(away, gone)); err == nil {
+		if of, bytes, err := held(filepath.Join(away, removedName)); err == nil {
 			s.ledger.Add(key, of.Thread, -bytes)
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Spool) discard(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Rename(dir, filepath.Join(away, gone)); err != nil {
+	if err := os.Rename(dir, filepath.Join(away, removedName)); err != nil {
 		os.RemoveAll(away)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", nil
@@ -176,8 +176,8 @@ func (s *Spool) Sweep(keep func(call.Key) (bool, error)) (removed int, err error
 		s.ledger.Reset(map[string]int64{}, map[store.ThreadKey]int64{})
 	}
 	err = s.calls(func(dir string) error {
-		gone, err := s.sweep(dir, keep)
-		if gone {
+		swept, err := s.sweep(dir, keep)
+		if swept {
 			removed++
 		}
 		return err
@@ -217,7 +217,7 @@ func (s *Spool) Sizes(ctx context.Context, visit func(call.Key, int64)) error {
 		}
 		of, bytes, err := held(dir)
 		if err != nil {
-			return nil //nolint:nilerr // gone, or what a crash left half made
+			return nil //nolint:nilerr // It was removed meanwhile, or it is what a crash left half made
 		}
 		visit(of.Key, bytes)
 		return nil

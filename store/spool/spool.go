@@ -55,10 +55,10 @@ type stream struct {
 	users   int           // number of current users, guarded by Spool.mu; above zero, the file stays open
 	element *list.Element // in recent; guarded by Spool.mu
 
-	mu   sync.Mutex
-	file *os.File
-	size int64
-	gone bool // the stream was removed; a goroutine that waited for mu must look up the stream again
+	mu      sync.Mutex
+	file    *os.File
+	size    int64
+	removed bool // the stream was removed; a goroutine that waited for mu must look up the stream again
 }
 
 // New opens the spool in cfg.Dir.
@@ -104,7 +104,7 @@ func (s *Spool) use(key call.Key, thread, name string, create bool, f func(*stre
 			return err
 		}
 		st.mu.Lock()
-		again := st.gone
+		again := st.removed
 		if !again {
 			if err = s.open(st, create, thread); err == nil {
 				err = f(st)
@@ -143,7 +143,7 @@ func (s *Spool) release(st *stream, opened bool) {
 	defer s.mu.Unlock()
 	st.users--
 	switch {
-	case st.gone: // The stream is no longer in s.streams.
+	case st.removed: // The stream is no longer in s.streams.
 	case !opened:
 		if st.users == 0 {
 			s.forgetLocked(st)
@@ -218,7 +218,7 @@ func (s *Spool) retire(st *stream) {
 	defer st.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.gone = true
+	st.removed = true
 	s.forgetLocked(st)
 }
 

@@ -31,7 +31,7 @@ func TestPlans(t *testing.T) {
 		name, text, index string
 		may               string // other steps that the plan may contain
 	}{
-		{"standing", selectStanding, "calls_id", ""},
+		{"state", selectState, "calls_id", ""},
 		{"call", selectCall, "calls_id", ""},
 		{"call in a pack", selectPacked, "SEARCH packed USING PRIMARY KEY (namespace=? AND call_id=?)", ""},
 		{"pack of a call", selectPacked, "SEARCH packs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", ""},

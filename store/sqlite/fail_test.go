@@ -127,7 +127,7 @@ func TestCallbacksOnce(t *testing.T) {
 	commit(t, s, creation(newCall("a")))
 	seven := int64(7)
 	conflicts := 0
-	change := &store.Change{Key: key("a"), OnDocuments: func(told []call.DocumentNotice) { conflicts += len(told) },
+	change := &store.Change{Key: key("a"), OnDocuments: func(notices []call.DocumentNotice) { conflicts += len(notices) },
 		Documents: []store.DocumentChange{{ScopeID: "r", Command: tool.Command{Op: tool.OpSet, Scope: tool.RunScope, Key: "k", Value: "1", Expected: &seven}}}}
 	var wg sync.WaitGroup
 	wg.Add(2)
@@ -148,7 +148,7 @@ func TestCallbacksOnce(t *testing.T) {
 	release()
 	wg.Wait()
 	if conflicts != 1 {
-		t.Errorf("OnDocuments told %d conflicts, want one", conflicts)
+		t.Errorf("OnDocuments reported %d conflicts, want one", conflicts)
 	}
 }
 
@@ -168,8 +168,8 @@ func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (re
 	return func() { close(leave) }
 }
 
-// TestLanes checks that the waiting changes form one group, in which Full changes come first.
-func TestLanes(t *testing.T) {
+// TestFullChangesComeFirst checks that the waiting changes form one group, in which Full changes come first.
+func TestFullChangesComeFirst(t *testing.T) {
 	var p points
 	s := open(t, sqlite.Config{Dir: t.TempDir(), FailPoint: p.fail})
 	release := hold(t, s, &p, nil)
@@ -197,7 +197,7 @@ func TestLanes(t *testing.T) {
 	wg.Wait()
 	for i, name := range order {
 		if want := i < 100; (name == "full") != want {
-			t.Fatalf("place %d is %s", i, name)
+			t.Fatalf("position %d is %s", i, name)
 		}
 	}
 	if got := p.count("commit"); got != 1 {

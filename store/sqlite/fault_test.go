@@ -97,8 +97,8 @@ func (tr *trial) try(s *sqlite.Store, c *store.Change) bool {
 	return false
 }
 
-// live takes calls through their whole life: they start, wait, are decided and end. It also makes a checkpoint and a trim.
-func (tr *trial) live() {
+// runCalls takes calls through their whole life: they start, wait, are decided and end. It also makes a checkpoint and a trim.
+func (tr *trial) runCalls() {
 	s, err := sqlite.Open(tr.t.Context(), sqlite.Config{Dir: tr.dir, Now: func() time.Time { return scriptStart }})
 	if err != nil {
 		tr.outcomes["did not open"]++
@@ -148,7 +148,7 @@ func (tr *trial) cannotRead() bool {
 	return at != nil && at.Kind == faultfs.Read || !tr.blow.once
 }
 
-// runTrial calls live on a failing disk. It then checks the files that the end of the process would leave, and the files that a power loss
+// runTrial calls runCalls on a failing disk. It then checks the files that the end of the process would leave, and the files that a power loss
 // would leave.
 func runTrial(t *testing.T, root string, b diskFault) *trial {
 	t.Helper()
@@ -158,7 +158,7 @@ func runTrial(t *testing.T, root string, b diskFault) *trial {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr.live()
+	tr.runCalls()
 	disk.Close()
 	base, log := disk.Log()
 	power := faultfs.NewPower(base)
@@ -189,7 +189,7 @@ func (tr *trial) inspect(dir, why string, acked map[string][2]int64) {
 	}
 }
 
-// TestDiskFails (P7) makes the disk return EIO or ENOSPC at its n-th operation, for every n up to the number of operations that live needs.
+// TestDiskFails (P7) makes the disk return EIO or ENOSPC at its n-th operation, for every n up to the number of operations that runCalls needs.
 // It checks four things:
 //
 //   - Acknowledged changes are stored.
@@ -209,24 +209,24 @@ func TestDiskFails(t *testing.T) {
 		sample = 1
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
-	outcomes, lives := map[string]int{}, 0
-	live := func(b diskFault) {
-		lives++
+	outcomes, trials := map[string]int{}, 0
+	try := func(b diskFault) {
+		trials++
 		for k, v := range runTrial(t, root, b).outcomes {
 			outcomes[k] += v
 		}
 	}
 	for n := int64(1); n <= synced.operations.Load(); n++ {
-		live(diskFault{n, faultfs.IOError, true, true})
+		try(diskFault{n, faultfs.IOError, true, true})
 	}
 	for n := int64(1); n <= calm.operations.Load(); n++ {
 		for _, fault := range []faultfs.Fault{faultfs.IOError, faultfs.NoSpace} {
 			for _, once := range []bool{true, false} {
 				if rng.Float64() < sample {
-					live(diskFault{n, fault, once, false})
+					try(diskFault{n, fault, once, false})
 				}
 			}
 		}
 	}
-	t.Logf("ran: failing disk: %d lives of %d operations: %v; seed %d", lives, calm.operations.Load(), outcomes, seed)
+	t.Logf("ran: failing disk: %d trials of %d operations: %v; seed %d", trials, calm.operations.Load(), outcomes, seed)
 }

@@ -172,19 +172,19 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 	case id == "":
 		text, id = seekIn(inThread), r.Thread
 	}
-	type place struct {
+	type entry struct {
 		position int64
 		chunk    bool
 	}
-	var places []place
+	var entries []entry
 	err := query(conn, text, func(st *sqlite.Stmt) error {
-		places = append(places, place{st.ColumnInt64(0), st.ColumnBool(1)})
+		entries = append(entries, entry{st.ColumnInt64(0), st.ColumnBool(1)})
 		return nil
 	}, r.After, r.Namespace, id, rows.Nearby)
 	if err != nil {
 		return err
 	}
-	for _, p := range places {
+	for _, p := range entries {
 		text := feedCalls + "c.Position = ?1 AND ?2 = ?2" + feedFilter
 		if p.chunk {
 			text = feedEvents + "e.position = ?1 AND ?2 = ?2" + feedFilter
@@ -204,7 +204,7 @@ func (r *feedReader) seek(conn *sqlite.Conn) error {
 			return nil
 		}
 	}
-	if len(places) < rows.Nearby {
+	if len(entries) < rows.Nearby {
 		r.After, r.Complete = r.Newest, true
 	}
 	return nil

@@ -91,14 +91,14 @@ func (k *idFilter) add(m member) {
 	chain[len(chain)-1].add(hash)
 }
 
-// place returns the line for a hash, and the bit numbers: six bits for each word of the line.
-func (f filter) place(hash uint64) (*line, uint64) {
+// locate returns the line for a hash, and the bit numbers: six bits for each word of the line.
+func (f filter) locate(hash uint64) (*line, uint64) {
 	at, _ := bits.Mul64(hash, uint64(len(f)))
 	return &f[at], hash * 0x9e3779b97f4a7c15 >> 16
 }
 
 func (f filter) has(hash uint64) bool {
-	l, which := f.place(hash)
+	l, which := f.locate(hash)
 	for i := range l {
 		if l[i].Load()&(1<<(which&63)) == 0 {
 			return false
@@ -109,7 +109,7 @@ func (f filter) has(hash uint64) bool {
 }
 
 func (f filter) add(hash uint64) {
-	l, which := f.place(hash)
+	l, which := f.locate(hash)
 	for i := range l {
 		l[i].Or(1 << (which & 63))
 		which >>= 6

@@ -111,7 +111,7 @@ func ended(t *testing.T, s *Store, from, to int) {
 // TestFilterLearns looks up ids while the filter still reads the journal. Each id must be found from the first moment: as a call, or as a
 // tombstone if the call was trimmed meanwhile.
 func TestFilterLearns(t *testing.T) {
-	const n, gone = 6000, 2000
+	const n, trimmed = 6000, 2000
 	s, err := Open(t.Context(), Config{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestFilterLearns(t *testing.T) {
 			t.Fatalf("Trim = %d, %v, want %d", len(keys), err, limit)
 		}
 	}
-	trim(gone)
+	trim(trimmed)
 	s = reopened(t, s)
 	learned := false
 	for i := 0; !learned || i%n != 0; i++ {

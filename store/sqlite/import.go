@@ -61,8 +61,8 @@ func (f *files) fill(ctx context.Context, from rows.Tables) (done []rows.Importe
 // remove deletes the database and the files that SQLite keeps beside it.
 func (f *files) remove() (err error) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		if gone := os.Remove(f.database + suffix); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
+		if removeErr := os.Remove(f.database + suffix); !errors.Is(removeErr, fs.ErrNotExist) {
+			err = errors.Join(err, removeErr)
 		}
 	}
 	return err

@@ -52,7 +52,7 @@ func child(dir, point, count string) {
 		os.Exit(1)
 	}
 	var out sync.Mutex
-	tell := func(format string, args ...any) {
+	printf := func(format string, args ...any) {
 		out.Lock()
 		defer out.Unlock()
 		fmt.Printf(format, args...)
@@ -65,12 +65,12 @@ func child(dir, point, count string) {
 					if i%2 == 1 {
 						change.Durability = store.Normal
 					}
-					tell("try %s %d\n", c.ID, c.Revision)
+					printf("try %s %d\n", c.ID, c.Revision)
 					if err := s.Commit(context.Background(), change); err != nil {
-						tell("failed %v\n", err)
+						printf("failed %v\n", err)
 						os.Exit(1)
 					}
-					tell("ack %s %d %d\n", c.ID, c.Revision, c.LastSequence)
+					printf("ack %s %d %d\n", c.ID, c.Revision, c.LastSequence)
 					if c.Status.Terminal() {
 						break
 					}

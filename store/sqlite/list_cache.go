@@ -46,12 +46,12 @@ func (s *listCache) find(position, revision, last int64, crc uint32) *call.Call 
 // put replaces an older version of the same call. If there is none, it uses a free entry or replaces any entry of the set.
 func (s *listCache) put(e *cachedCall) {
 	set := s.set(e.position)
-	place := int(s.turn.Add(1) % 4)
+	slot := int(s.turn.Add(1) % 4)
 	for i := range set {
 		if old := set[i].Load(); old == nil || old.position == e.position {
-			place = i
+			slot = i
 			break
 		}
 	}
-	set[place].Store(e)
+	set[slot].Store(e)
 }

@@ -16,8 +16,8 @@ import (
 // TestInheritedLock kills the owner of a journal while the owner is starting a child process. Until the child executes its program, it has
 // the open files of its parent, and so the lock. The next owner must not treat the child as a running daemon.
 func TestInheritedLock(t *testing.T) {
-	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -25,8 +25,8 @@ func TestInheritedLock(t *testing.T) {
 		holder int
 		ok     bool
 	}{
-		{"its owner is dead", gone.Process.Pid, true},
-		{"its owner lives", os.Getpid(), false},
+		{"its owner is dead", ended.Process.Pid, true},
+		{"its owner is alive", os.Getpid(), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

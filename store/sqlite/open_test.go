@@ -248,7 +248,7 @@ func TestOpenFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Open(t.Context(), sqlite.Config{Dir: dir}); err == nil {
-		t.Error("Open with a file in place of the spool succeeded")
+		t.Error("Open with a file instead of the spool succeeded")
 	}
 	if err := os.Remove(filepath.Join(dir, "spool")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)

@@ -93,7 +93,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 	}
 	defer s.Close()
 	p := newPackOf(t, s, created)
-	told := len(created("call").Events)
+	published := len(created("call").Events)
 	every := 7 // One bit of each byte. The nightly run flips all bits.
 	if os.Getenv("TOOLD_NIGHTLY") != "" {
 		every = 1
@@ -108,7 +108,7 @@ func testFlippedBits(t *testing.T, created func(id string) *store.Change) {
 				t.Fatalf("bit %d: read %+v", bit, r.Call)
 			}
 			c := m.chunk()
-			if events, err := c.Decode(0, 10); err == nil && len(events) != told {
+			if events, err := c.Decode(0, 10); err == nil && len(events) != published {
 				t.Fatalf("bit %d: read %+v", bit, events)
 			} else if r.Err != nil || err != nil {
 				refused++
@@ -153,8 +153,8 @@ func TestBrokenMember(t *testing.T) {
 			}
 			wantBroken(t, s, broken, call.Query{}, call.Query{Namespace: "ns"})
 			later := s.Now().Add(1)
-			if gone, err := s.Trim(t.Context(), later, later, later, 10); err != nil || len(gone) != 5 {
-				t.Errorf("Trim = %v, %v", gone, err)
+			if trimmed, err := s.Trim(t.Context(), later, later, later, 10); err != nil || len(trimmed) != 5 {
+				t.Errorf("Trim = %v, %v", trimmed, err)
 			}
 			err = s.read(t.Context(), func(conn *sqlite.Conn) error {
 				return query(conn, "SELECT call_id FROM packed", func(st *sqlite.Stmt) error {

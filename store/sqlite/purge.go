@@ -47,7 +47,7 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	if err != nil {
 		return err
 	}
-	if err := s.roomToRebuild(ctx); err != nil {
+	if err := s.checkRebuildSpace(ctx); err != nil {
 		return err
 	}
 	if err := s.Do(group.Op{Bare: true, Run: func(context.Context, *group.Plan) error { return s.writer.rebuild() }}); err != nil {
@@ -56,9 +56,9 @@ func (s *Store) Shred(ctx context.Context, p store.Shredding) error {
 	return syncFiles(s.cfg.Dir) // Make the removal of output files durable, too.
 }
 
-// roomToRebuild returns ErrFull when rewriting the files could fill the disk. During a rebuild, the used pages exist two more times: in the
+// checkRebuildSpace returns ErrFull when rewriting the files could fill the disk. During a rebuild, the used pages exist two more times: in the
 // temporary file and in the write-ahead log.
-func (s *Store) roomToRebuild(ctx context.Context) error {
+func (s *Store) checkRebuildSpace(ctx context.Context) error {
 	var pages, unused int64
 	err := s.read(ctx, func(conn *sqlite.Conn) error {
 		err := pragma(conn, "page_count", func(st *sqlite.Stmt) { pages = st.ColumnInt64(0) })

@@ -38,8 +38,8 @@ func filesWith(t *testing.T, dir, text string) (found []string) {
 
 const secret = "plutonium in the left drawer"
 
-// live takes a call through its whole life. Every field that can contain text contains the secret.
-func live(t *testing.T, s *sqlite.Store, id string, size int) {
+// create takes a call through its whole life. Every field that can contain text contains the secret.
+func create(t *testing.T, s *sqlite.Store, id string, size int) {
 	t.Helper()
 	text := strings.Repeat(secret+" ", 1+size/len(secret))
 	c := newCall(id)
@@ -91,7 +91,7 @@ func TestPurgeLeavesNothing(t *testing.T) {
 	var purged []string
 	for i := range 24 {
 		id := fmt.Sprintf("c%02d", i)
-		live(t, s, id, 17<<(i%12))
+		create(t, s, id, 17<<(i%12))
 		purged = append(purged, id)
 		if err := s.Commit(t.Context(), creation(newCall("stays"+id))); err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestPurgeAgain(t *testing.T) {
 	var p points
 	dir := t.TempDir()
 	s := open(t, sqlite.Config{Dir: dir, FailPoint: p.fail})
-	live(t, s, "c", 20000)
+	create(t, s, "c", 20000)
 	odd := errors.New("odd")
 	for _, point := range []string{"rebuild", "rebuilt"} {
 		p.set(func(at string) error {
@@ -206,7 +206,7 @@ func TestPurgeWithoutSpace(t *testing.T) {
 	})
 	s := open(t, sqlite.Config{Dir: dir})
 	for i := range 8 {
-		live(t, s, fmt.Sprint("c", i), 100000)
+		create(t, s, fmt.Sprint("c", i), 100000)
 		stays := newCall(fmt.Sprint("stays", i))
 		stays.Requested = strings.Repeat("x", 1<<20)
 		if err := s.Commit(t.Context(), creation(stays)); err != nil {

@@ -68,7 +68,7 @@ func TestSalvageKeepsActions(t *testing.T) {
 	change.Actions = []store.Action{{Namespace: "ns", ID: "next", CallID: "later", State: store.ActionPending, Created: now, Action: tool.Action{Handler: "h", Phase: tool.AfterCommit}}}
 	commit(t, s, change)
 	if all := actions(s); all[len(all)-1].ID != "next" {
-		t.Errorf("a new action stands before old ones: %+v", all)
+		t.Errorf("a new action is before old ones: %+v", all)
 	}
 	closeStore(t, s)
 }

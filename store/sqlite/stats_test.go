@@ -34,7 +34,7 @@ func TestWaiting(t *testing.T) {
 		t.Errorf("%d bytes free, %v", free, err)
 	}
 	stats := s.Stats()
-	if stats.Groups.Sum != 4 || stats.Syncs.Count() != 4 || stats.Syncs.Sum <= 0 || stats.Lanes != [2]int{} {
+	if stats.Groups.Sum != 4 || stats.Syncs.Count() != 4 || stats.Syncs.Sum <= 0 || stats.Waiting != [2]int{} {
 		t.Errorf("%+v", stats)
 	}
 }

@@ -154,7 +154,7 @@ func (sc *story) moved(id string, to call.Status) *store.Change {
 	return change
 }
 
-func (sc *story) said(id string, n int) *store.Change {
+func (sc *story) progress(id string, n int) *store.Change {
 	c := sc.calls[id]
 	change := &store.Change{Key: c.Key(), Durability: store.Normal}
 	for range n {
@@ -173,7 +173,7 @@ func (sc *story) life(id string, size int) {
 	sc.commit(sc.moved(id, call.Suspended))
 	sc.commit(sc.moved(id, call.Resuming))
 	sc.commit(sc.moved(id, call.Running))
-	sc.commit(sc.said(id, 3))
+	sc.commit(sc.progress(id, 3))
 	sc.commit(sc.moved(id, call.Succeeded))
 }
 
@@ -199,7 +199,7 @@ func (sc *story) run() {
 		others = append(others, sc.made(name(n), 50*n, d))
 	}
 	sc.group(others[0], others[1:]...)
-	sc.commit(sc.said(name(2), 2))
+	sc.commit(sc.progress(name(2), 2))
 	sc.checkpoint()
 	sc.commit(sc.moved(name(2), call.Suspended)) // After this change, the log starts again from its beginning.
 	for n := 14; n < 20; n++ {
@@ -207,12 +207,12 @@ func (sc *story) run() {
 	}
 	sc.commit(sc.moved(name(2), call.Resuming))
 	sc.step(store.Full, func() error {
-		change := sc.said(name(3), 1)
+		change := sc.progress(name(3), 1)
 		change.Durability, change.Run = store.Full, &store.Run{Namespace: "ns", ID: "run-c0", State: call.RunBlocked, Reason: "no", CallID: name(3), Changed: call.StampOf(sc.now)}
 		return sc.s.Commit(t.Context(), change)
 	})
 	sc.checkpoint()
-	sc.commit(sc.said(name(3), 4))
+	sc.commit(sc.progress(name(3), 4))
 	sc.step(store.Full, func() error {
 		return sc.s.PutRecord(t.Context(), "ns", store.Record{Kind: "note", Key: "x", Bytes: []byte("described")})
 	})
@@ -246,59 +246,59 @@ func (sc *story) run() {
 func state(t *testing.T, s *sqlite.Store) string {
 	t.Helper()
 	var b strings.Builder
-	tell := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	page, err := s.Calls(t.Context(), call.Query{Namespace: "ns", Limit: 1000, OldestFirst: true})
-	tell("calls %d corrupt %v %v", len(page.Calls), page.Corrupt, err)
+	printf("calls %d corrupt %v %v", len(page.Calls), page.Corrupt, err)
 	for _, c := range page.Calls {
 		record, err := call.EncodeCall(c)
-		tell("%s %s %x %v", c.ID, c.Status, record, err)
+		printf("%s %s %x %v", c.ID, c.Status, record, err)
 		events, first, err := s.Events(t.Context(), c.Key(), 0, 1000)
-		tell("  log from %d: %x %v", first, encoded(t, events), err)
+		printf("  log from %d: %x %v", first, encoded(t, events), err)
 		for _, r := range c.Rounds {
 			by, err := s.CallBySuspension(t.Context(), "ns", r.Suspension.ID)
-			tell("  question %s: %t %v", r.Suspension.ID, by != nil && by.ID == c.ID, err)
+			printf("  question %s: %t %v", r.Suspension.ID, by != nil && by.ID == c.ID, err)
 		}
 	}
 	for n := range scriptCalls {
 		d, err := s.Decision(t.Context(), "ns", "d-"+name(n))
 		if !errors.Is(err, store.ErrNotFound) {
-			tell("decision %s of %s for %s: %s %v %v", d.ID, d.SuspensionID, d.CallID, d.Content, d.Decision.Action, err)
+			printf("decision %s of %s for %s: %s %v %v", d.ID, d.SuspensionID, d.CallID, d.Content, d.Decision.Action, err)
 		}
 		if _, err := s.Call(t.Context(), key(name(n))); err != nil && !errors.Is(err, store.ErrNotFound) {
-			tell("%s is %v", name(n), err)
+			printf("%s is %v", name(n), err)
 		}
 	}
 	for _, run := range []string{"run-c0", "run-c1", "run-c2"} {
 		docs, err := s.Documents(t.Context(), "ns", store.DocumentScope{Scope: tool.RunScope, ID: run})
 		for _, d := range docs {
-			tell("document %s %s %d %s", d.ScopeID, d.Key, d.Revision, d.Value)
+			printf("document %s %s %d %s", d.ScopeID, d.Key, d.Revision, d.Value)
 		}
 		if err != nil {
-			tell("documents %v", err)
+			printf("documents %v", err)
 		}
 		r, err := s.Run(t.Context(), "ns", run)
 		if r != nil {
-			tell("run %s %s %s %s %d", r.ID, r.State, r.Reason, r.CallID, int64(r.Changed))
+			printf("run %s %s %s %s %d", r.ID, r.State, r.Reason, r.CallID, int64(r.Changed))
 		}
 		counts, countErr := s.RunCounts(t.Context(), "ns", run)
-		tell("run %v %v %v", err, counts, countErr)
+		printf("run %v %v %v", err, counts, countErr)
 	}
 	records, err := s.Records(t.Context(), "ns", "note", 0, 1000)
 	for _, r := range records {
-		tell("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, int64(r.Time))
+		printf("record %d %s %s %s %d", r.Position, r.Key, r.Bytes, r.CallID, int64(r.Time))
 	}
 	if err != nil {
-		tell("records %v", err)
+		printf("records %v", err)
 	}
 	counts, err := s.Counts(t.Context())
-	tell("counts %v %v", counts, err)
+	printf("counts %v %v", counts, err)
 	entries, newest, err := s.Feed(t.Context(), store.Feed{Namespace: "ns"}, 0, 10_000)
 	for _, e := range entries {
-		tell("feed %d %v %d %x", e.Position, e.Key, e.Epoch, encoded(t, e.Events))
+		printf("feed %d %v %d %x", e.Position, e.Key, e.Epoch, encoded(t, e.Events))
 	}
-	tell("feed to %d %v", newest, err)
+	printf("feed to %d %v", newest, err)
 	next, err := s.NextExpiry(t.Context())
-	tell("expiry %v %v", next, err)
+	printf("expiry %v %v", next, err)
 	return b.String()
 }
 

@@ -13,17 +13,17 @@ import (
 
 // Trim removes old data. While a thread has an open suspension, it keeps the finished calls of the thread, because the approver may need
 // their output.
-func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (gone []call.Key, err error) {
+func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documentsBefore call.Stamp, limit int) (trimmed []call.Key, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s.trimming.Lock()
 	defer s.trimming.Unlock()
 	for more := true; more; {
-		missing := limit - len(gone)
+		missing := limit - len(trimmed)
 		atOnce, seen, err := s.oldAtOnce(ctx, callsBefore, missing)
 		if err != nil {
-			return gone, err
+			return trimmed, err
 		}
 		var some []call.Key
 		err = s.write(func(w *writer) (err error) {
@@ -51,16 +51,16 @@ func (s *Store) Trim(ctx context.Context, callsBefore, tombstonesBefore, documen
 			return w.trimRest(tombstonesBefore)
 		})
 		if err != nil {
-			return gone, err
+			return trimmed, err
 		}
 		s.trimmed = seen
-		gone = append(gone, some...)
-		more = len(atOnce) == missing && len(gone) < limit // Continue with the next calls: some of these were not removed, because their thread or batch is still open.
+		trimmed = append(trimmed, some...)
+		more = len(atOnce) == missing && len(trimmed) < limit // Continue with the next calls: some of these were not removed, because their thread or batch is still open.
 	}
-	if len(gone) == limit {
-		return gone, nil // More old calls may be left. Only the last Trim scans whole tables.
+	if len(trimmed) == limit {
+		return trimmed, nil // More old calls may be left. Only the last Trim scans whole tables.
 	}
-	return gone, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
+	return trimmed, s.TrimScopes(&scopes, tombstonesBefore, documentsBefore)
 }
 
 const (
@@ -104,7 +104,7 @@ func (s *Store) oldAtOnce(ctx context.Context, before call.Stamp, limit int) (ol
 }
 
 // trimCalls removes old calls that have a value in the column ended. A call that was created in its final state has none at first.
-func (w *writer) trimCalls(before call.Stamp, limit int) (gone []call.Key, err error) {
+func (w *writer) trimCalls(before call.Stamp, limit int) (trimmed []call.Key, err error) {
 	var old []endedRow
 	var scanner callScanner
 	err = query(w.conn, selectOld, func(st *sqlite.Stmt) error {
@@ -119,7 +119,7 @@ func (w *writer) trimCalls(before call.Stamp, limit int) (gone []call.Key, err e
 
 // trimAtOnce removes calls that were created in their final state. If the thread or batch of such a call is still open, the call stays and
 // gets a value in the column ended, so that trimCalls finds it later.
-func (w *writer) trimAtOnce(positions []int64) (gone []call.Key, err error) {
+func (w *writer) trimAtOnce(positions []int64) (trimmed []call.Key, err error) {
 	var old []endedRow
 	var scanner callScanner
 	for _, p := range positions {
@@ -146,7 +146,7 @@ type endedRow struct {
 	ended int64
 }
 
-func (w *writer) replaceWithTombstones(old []endedRow) (gone []call.Key, err error) {
+func (w *writer) replaceWithTombstones(old []endedRow) (trimmed []call.Key, err error) {
 	now := int64(w.s.Now())
 	blocks := map[int64]bool{}
 	for _, r := range old {
@@ -169,14 +169,14 @@ func (w *writer) replaceWithTombstones(old []endedRow) (gone []call.Key, err err
 		}
 		blocks[r.Position/blockSize] = true
 		w.s.tombstones.Store(true)
-		gone = append(gone, r.Key)
+		trimmed = append(trimmed, r.Key)
 	}
 	for block := range blocks {
 		if err := w.forgetMembers(block); err != nil {
 			return nil, err
 		}
 	}
-	return gone, nil
+	return trimmed, nil
 }
 
 func (w *writer) forgetSuspensions(c *call.Call) error {

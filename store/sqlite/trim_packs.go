@@ -8,8 +8,8 @@ import (
 )
 
 // trimPacks removes old packs. The calls of packs ended in the order of their positions.
-func (w *writer) trimPacks(before call.Stamp, limit int) (gone []call.Key, err error) {
-	for len(gone) < limit {
+func (w *writer) trimPacks(before call.Stamp, limit int) (trimmed []call.Key, err error) {
+	for len(trimmed) < limit {
 		var old []pack
 		err := query(w.conn, selectPacks+"TRUE ORDER BY position", func(st *sqlite.Stmt) error {
 			var p pack
@@ -20,21 +20,21 @@ func (w *writer) trimPacks(before call.Stamp, limit int) (gone []call.Key, err e
 			return nil
 		})
 		if err != nil || len(old) == 0 {
-			return gone, err
+			return trimmed, err
 		}
-		for i := 0; i < len(old) && len(gone) < limit; i++ { // Each pack in old is removed or unpacked.
+		for i := 0; i < len(old) && len(trimmed) < limit; i++ { // Each pack in old is removed or unpacked.
 			p := &old[i]
-			if int64(limit-len(gone)) <= p.last-p.position { // The limit allows only a part of the pack. Turn its calls into rows, so that trimCalls can remove the first of them.
-				return gone, w.unpack(p.position, p.updated)
+			if int64(limit-len(trimmed)) <= p.last-p.position { // The limit allows only a part of the pack. Turn its calls into rows, so that trimCalls can remove the first of them.
+				return trimmed, w.unpack(p.position, p.updated)
 			}
 			some, err := w.trimPack(p)
 			if err != nil {
 				return nil, err
 			}
-			gone = append(gone, some...)
+			trimmed = append(trimmed, some...)
 		}
 	}
-	return gone, nil
+	return trimmed, nil
 }
 
 // trimPack removes a whole pack. If the thread of one of its calls has an open suspension, trimPack turns the pack into rows instead, so

@@ -104,8 +104,8 @@ func (w *writer) Begin(ctx context.Context, p *group.Plan) error {
 }
 
 const (
-	selectStanding = "SELECT position, '', '', status, revision, last_sequence, 0, NULL FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL " + selectPacked
-	selectDecided  = "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?"
+	selectState   = "SELECT position, '', '', status, revision, last_sequence, 0, NULL FROM calls WHERE namespace = ?1 AND call_id = ?2 UNION ALL " + selectPacked
+	selectDecided = "SELECT 1 FROM decisions WHERE namespace = ? AND id = ?"
 )
 
 func (w *writer) Read(_ context.Context, p *group.Plan) error {
@@ -130,11 +130,11 @@ func (w *writer) Read(_ context.Context, p *group.Plan) error {
 }
 
 func (w *writer) readState(key call.Key, s *group.State) error {
-	err := query(w.conn, selectStanding, func(st *sqlite.Stmt) error {
+	err := query(w.conn, selectState, func(st *sqlite.Stmt) error {
 		s.Position = st.ColumnInt64(0)
-		if s.Standing = (store.Standing{Status: call.Status(st.ColumnText(3)), Revision: st.ColumnInt64(4), LastSequence: st.ColumnInt64(5)}); inPack(st) {
+		if s.CallState = (store.CallState{Status: call.Status(st.ColumnText(3)), Revision: st.ColumnInt64(4), LastSequence: st.ColumnInt64(5)}); inPack(st) {
 			m := new(pack).find(st)
-			s.Standing = store.Standing{Status: call.Succeeded, Revision: 1, LastSequence: m.eventsLast}
+			s.CallState = store.CallState{Status: call.Succeeded, Revision: 1, LastSequence: m.eventsLast}
 		}
 		return rows.ErrEnough
 	}, key.Namespace, key.ID)

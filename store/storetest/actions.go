@@ -49,11 +49,11 @@ func (f *fixture) wantActions(q store.ActionQuery, want string) {
 func (f *fixture) amend(a store.Amendment) []call.DocumentNotice {
 	f.t.Helper()
 	a.Namespace = "ns"
-	told, err := f.Amend(f.t.Context(), &a)
+	notices, err := f.Amend(f.t.Context(), &a)
 	if err != nil {
 		f.t.Fatalf("Amend = %v", err)
 	}
-	return told
+	return notices
 }
 
 func testActions(t *testing.T, f *fixture) {
@@ -101,10 +101,10 @@ func testAmend(t *testing.T, f *fixture) {
 	seven := int64(7)
 	stale := set("y", "1")
 	stale.Command.Expected = &seven
-	told := f.amend(store.Amendment{Done: "a", Documents: []store.DocumentChange{set("x", "1"), stale}, Actions: []store.Action{action("next", tool.RunEnd)},
+	notices := f.amend(store.Amendment{Done: "a", Documents: []store.DocumentChange{set("x", "1"), stale}, Actions: []store.Action{action("next", tool.RunEnd)},
 		Limits: store.DocumentLimits{Count: 1}})
-	if len(told) != 2 || told[0].Revision != 1 || told[1].Conflict != call.ConflictRevision {
-		t.Errorf("told %+v", told)
+	if len(notices) != 2 || notices[0].Revision != 1 || notices[1].Conflict != call.ConflictRevision {
+		t.Errorf("notices %+v", notices)
 	}
 	f.wantValues("x=1@1")
 	f.wantActions(store.ActionQuery{}, "b next")
@@ -118,8 +118,8 @@ func testAmend(t *testing.T, f *fixture) {
 	}
 	f.wantValues("x=1@1")
 	f.wantActions(store.ActionQuery{}, "b next")
-	if told := f.amend(store.Amendment{Documents: []store.DocumentChange{set("z", "1")}, Limits: store.DocumentLimits{Count: 1}}); told[0].Conflict != call.ConflictRoom {
-		t.Errorf("told %+v", told)
+	if notices := f.amend(store.Amendment{Documents: []store.DocumentChange{set("z", "1")}, Limits: store.DocumentLimits{Count: 1}}); notices[0].Conflict != call.ConflictRoom {
+		t.Errorf("notices %+v", notices)
 	}
 	dead := action("b", tool.AfterCommit)
 	dead.State, dead.Error, dead.Attempts, dead.Due = store.ActionDead, "no", 5, 0

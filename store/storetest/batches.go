@@ -163,11 +163,11 @@ func testBatchTrim(t *testing.T, f *fixture) {
 	trim := func() int {
 		t.Helper()
 		now := f.clock.Now()
-		gone, err := f.Trim(t.Context(), now.Add(-time.Hour), now.Add(-24*time.Hour), now.Add(-time.Hour), 100)
+		trimmed, err := f.Trim(t.Context(), now.Add(-time.Hour), now.Add(-24*time.Hour), now.Add(-time.Hour), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(gone)
+		return len(trimmed)
 	}
 	f.clock.move(2 * time.Hour)
 	if n := trim(); n != 0 {

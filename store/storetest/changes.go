@@ -246,9 +246,9 @@ func testLoserHarmsNobody(t *testing.T, f *fixture) {
 	}
 }
 
-// testLanesKeepOrder checks that changes of one durability keep the order in which they were submitted. A log can then be written without
+// testDurabilityKeepsOrder checks that changes of one durability keep the order in which they were submitted. A log can then be written without
 // waiting for each event.
-func testLanesKeepOrder(t *testing.T, f *fixture) {
+func testDurabilityKeepsOrder(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	f.step(c, call.Running)
 	var wg sync.WaitGroup

@@ -120,11 +120,11 @@ func testClockNeverBack(t *testing.T, f *fixture) {
 		if err := f.Commit(t.Context(), decide(&late, "d-"+id, "x")); !errors.Is(err, store.ErrExpired) {
 			t.Fatalf("%s: %v, want ErrExpired", name, err)
 		}
-		told := f.Now()
+		before := f.Now()
 		f.clock.move(-10 * time.Hour)
 		after()
-		if now := f.Now(); now < told {
-			t.Errorf("%s: the clock ran back from %v to %v", name, told, now)
+		if now := f.Now(); now < before {
+			t.Errorf("%s: the clock ran back from %v to %v", name, before, now)
 		}
 		if err := f.Commit(t.Context(), decide(c, "d2-"+id, "x")); !errors.Is(err, store.ErrExpired) {
 			t.Errorf("%s, after the clock jumped back: %v, want ErrExpired", name, err)
@@ -133,9 +133,9 @@ func testClockNeverBack(t *testing.T, f *fixture) {
 	}
 }
 
-// testClockGoesOn checks a machine whose clock was ahead and is set back. The store's clock must still advance, so that suspensions expire
+// testClockAdvances checks a machine whose clock was ahead and is set back. The store's clock must still advance, so that suspensions expire
 // and waiting actions become due.
-func testClockGoesOn(t *testing.T, f *fixture) {
+func testClockAdvances(t *testing.T, f *fixture) {
 	for name, after := range map[string]func(){"running": func() {}, "reopened": f.reopen, "crashed": f.crash} {
 		f.clock.move(24 * time.Hour)
 		c := f.suspended("c-"+name, f.Now().Add(time.Minute))

@@ -15,7 +15,7 @@ func documentPromises() []promise {
 	return []promise{
 		{"Documents", testDocuments},
 		{"DocumentConflict", testDocumentConflict},
-		{"DocumentConflictWithoutCallback", testDocumentConflictSilent},
+		{"DocumentConflictWithoutCallback", testDocumentConflictWithoutCallback},
 		{"DocumentAgain", testDocumentAgain},
 		{"DocumentScopes", testDocumentScopes},
 		{"DocumentCommands", testDocumentCommands},
@@ -39,13 +39,13 @@ func command(op tool.CommandOp, key, value string) store.DocumentChange {
 // apply commits commands of a call. It returns the notice of each command: its new revision, or why it was dropped.
 func (f *fixture) apply(edit func(*store.Change), commands ...store.DocumentChange) string {
 	f.t.Helper()
-	var told []string
+	var outcomes []string
 	c := &store.Change{Key: ns("c1"), Documents: commands, OnDocuments: func(notices []call.DocumentNotice) {
 		for _, n := range notices {
 			if n.Conflict != "" {
-				told = append(told, fmt.Sprintf("%s@%d", n.Conflict, n.Revision))
+				outcomes = append(outcomes, fmt.Sprintf("%s@%d", n.Conflict, n.Revision))
 			} else {
-				told = append(told, fmt.Sprint(n.Revision))
+				outcomes = append(outcomes, fmt.Sprint(n.Revision))
 			}
 		}
 	}}
@@ -53,32 +53,32 @@ func (f *fixture) apply(edit func(*store.Change), commands ...store.DocumentChan
 		edit(c)
 	}
 	f.commit(c)
-	return strings.Join(told, " ")
+	return strings.Join(outcomes, " ")
 }
 
-func (f *fixture) wantTold(got, want string) {
+func (f *fixture) wantNotices(got, want string) {
 	f.t.Helper()
 	if got != want {
-		f.t.Errorf("told %q, want %q", got, want)
+		f.t.Errorf("notices %q, want %q", got, want)
 	}
 }
 
 func testDocumentCommands(t *testing.T, f *fixture) {
 	f.create("c1")
-	f.wantTold(f.apply(nil,
+	f.wantNotices(f.apply(nil,
 		command(tool.OpAdd, "n", "9007199254740993"), command(tool.OpAdd, "n", "1"), command(tool.OpAdd, "n", "0.5"),
 		command(tool.OpAppend, "list", `"a"`), command(tool.OpAppend, "list", `{"b":1}`),
 		command(tool.OpMerge, "o", `{"x":1,"y":{"z":null,"a":2}}`), command(tool.OpMerge, "o", `{"x":null,"y":{"b":3.10}}`)),
 		"1 2 3 1 2 1 2")
 	f.wantValues(`list=["a",{"b":1}]@2`, "n=9007199254740994.5@3", `o={"y":{"a":2,"b":3.10}}@2`)
 	f.reopen()
-	f.wantTold(f.apply(nil,
+	f.wantNotices(f.apply(nil,
 		command(tool.OpAdd, "list", "1"), command(tool.OpAppend, "n", "1"), command(tool.OpAdd, "n", "-0.5"),
 		command(tool.OpAppend, "list", "null"), command(tool.OpMerge, "list", `{"now":"an object"}`), set("n", "1", 3)),
 		"TYPE@2 TYPE@3 4 3 4 REVISION@4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=9007199254740994@4", `o={"y":{"a":2,"b":3.10}}@2`)
 	// After a deletion, add and merge start from an empty value.
-	f.wantTold(f.apply(nil, del("n"), command(tool.OpAdd, "n", "1"), del("o"), command(tool.OpMerge, "o", `{"new":true}`)), "5 6 3 4")
+	f.wantNotices(f.apply(nil, del("n"), command(tool.OpAdd, "n", "1"), del("o"), command(tool.OpMerge, "o", `{"new":true}`)), "5 6 3 4")
 	f.wantValues(`list={"now":"an object"}@4`, "n=1@6", `o={"new":true}@4`)
 }
 
@@ -91,41 +91,41 @@ func testDocumentClaims(t *testing.T, f *fixture) {
 	of := func(id, group string) func(*store.Change) {
 		return func(c *store.Change) { c.Key, c.Group = ns(id), group }
 	}
-	f.wantTold(f.apply(of("c1", "g"), set("a", "1"), set("a", "2"), command(tool.OpAdd, "n", "1")), "1 2 1")
-	f.wantTold(f.apply(of("c2", "g"), set("a", "3"), command(tool.OpMerge, "a", "{}"), del("a"), command(tool.OpAdd, "a", "5"), command(tool.OpAdd, "n", "1"), set("b", "1")),
+	f.wantNotices(f.apply(of("c1", "g"), set("a", "1"), set("a", "2"), command(tool.OpAdd, "n", "1")), "1 2 1")
+	f.wantNotices(f.apply(of("c2", "g"), set("a", "3"), command(tool.OpMerge, "a", "{}"), del("a"), command(tool.OpAdd, "a", "5"), command(tool.OpAdd, "n", "1"), set("b", "1")),
 		"CLAIMED@2 CLAIMED@2 CLAIMED@2 3 2 1")
-	f.wantTold(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // Call c1 has claimed document a, so it may set a again.
+	f.wantNotices(f.apply(of("c1", "g"), set("a", "4"), set("b", "2")), "4 CLAIMED@1") // Call c1 has claimed document a, so it may set a again.
 	f.reopen()
-	f.wantTold(f.apply(of("c3", "g"), set("a", "5"), set("c", "1")), "CLAIMED@4 1")
-	f.wantTold(f.apply(of("c3", ""), set("a", "6")), "5")          // This call is in no group.
-	f.wantTold(f.apply(of("c2", "g"), set("a", "7")), "CLAIMED@5") // The claim of c1 still counts.
-	f.wantTold(f.apply(of("c2", "h"), set("a", "8"), del("c")), "6 2")
-	f.wantTold(f.apply(of("c3", "h"), set("c", "9")), "CLAIMED@0") // The claim counts for a deleted document, too.
+	f.wantNotices(f.apply(of("c3", "g"), set("a", "5"), set("c", "1")), "CLAIMED@4 1")
+	f.wantNotices(f.apply(of("c3", ""), set("a", "6")), "5")          // This call is in no group.
+	f.wantNotices(f.apply(of("c2", "g"), set("a", "7")), "CLAIMED@5") // The claim of c1 still counts.
+	f.wantNotices(f.apply(of("c2", "h"), set("a", "8"), del("c")), "6 2")
+	f.wantNotices(f.apply(of("c3", "h"), set("c", "9")), "CLAIMED@0") // The claim counts for a deleted document, too.
 	f.wantValues("a=8@6", "b=1@1", "n=2@2")
 }
 
 func testDocumentLimits(t *testing.T, f *fixture) {
 	f.create("c1")
 	limited := func(c *store.Change) { c.Limits = store.DocumentLimits{Size: 10, Count: 3, Total: 20} }
-	f.wantTold(f.apply(limited, set("a", `"12345678"`), set("b", `"123456789"`), command(tool.OpAppend, "b", "1")), "1 SIZE@0 1")
-	f.wantTold(f.apply(limited, command(tool.OpAppend, "b", "12345"), command(tool.OpAppend, "b", "6"), command(tool.OpMerge, "a", `{"a":12345}`)), "2 SIZE@2 SIZE@1")
-	f.wantTold(f.apply(limited, set("c", "1"), set("d", "2"), set("a", "1"), set("d", "2"), del("a"), set("d", "12")), "1 ROOM@0 2 ROOM@0 3 1")
-	f.wantTold(f.apply(limited, set("b", `"12345678"`), set("c", "123456789"), set("c", "12345678")), "3 ROOM@1 2")
+	f.wantNotices(f.apply(limited, set("a", `"12345678"`), set("b", `"123456789"`), command(tool.OpAppend, "b", "1")), "1 SIZE@0 1")
+	f.wantNotices(f.apply(limited, command(tool.OpAppend, "b", "12345"), command(tool.OpAppend, "b", "6"), command(tool.OpMerge, "a", `{"a":12345}`)), "2 SIZE@2 SIZE@1")
+	f.wantNotices(f.apply(limited, set("c", "1"), set("d", "2"), set("a", "1"), set("d", "2"), del("a"), set("d", "12")), "1 ROOM@0 2 ROOM@0 3 1")
+	f.wantNotices(f.apply(limited, set("b", `"12345678"`), set("c", "123456789"), set("c", "12345678")), "3 ROOM@1 2")
 	f.wantValues(`b="12345678"@3`, "c=12345678@2", "d=12@1")
 	// If a limit was lowered, a document above it may only shrink or stay unchanged.
 	lower := func(c *store.Change) { c.Limits = store.DocumentLimits{Size: 4, Count: 1, Total: 4} }
-	f.wantTold(f.apply(lower, set("b", `"1234567"`), set("b", `"7654321"`), set("b", `"87654321"`), set("e", "1")), "4 5 SIZE@5 ROOM@0")
+	f.wantNotices(f.apply(lower, set("b", `"1234567"`), set("b", `"7654321"`), set("b", `"87654321"`), set("e", "1")), "4 5 SIZE@5 ROOM@0")
 	// Deleted documents still have a row, and the number of these rows is limited.
 	one := func(c *store.Change) { c.Limits = store.DocumentLimits{Count: 1} }
 	f.apply(nil, del("b"), del("c"), del("d"))
-	var told string
+	var notices string
 	for i := range 40 {
-		if told = f.apply(one, set(fmt.Sprint("k", i), "1"), del(fmt.Sprint("k", i))); strings.HasPrefix(told, "ROOM") {
+		if notices = f.apply(one, set(fmt.Sprint("k", i), "1"), del(fmt.Sprint("k", i))); strings.HasPrefix(notices, "ROOM") {
 			break
 		}
 	}
-	f.wantTold(told, "ROOM@0 0")
-	f.wantTold(f.apply(one, set("b", "1")), "7") // Recreating a deleted document is allowed.
+	f.wantNotices(notices, "ROOM@0 0")
+	f.wantNotices(f.apply(one, set("b", "1")), "7") // Recreating a deleted document is allowed.
 }
 
 // testDocumentSnapshot checks that documents of several scopes that are read together are from the same moment.

@@ -58,7 +58,7 @@ func testDocuments(t *testing.T, f *fixture) {
 	change := step(c, call.Running)
 	change.Documents = []store.DocumentChange{set("b", "1"), set("a", `{"x":1}`, 0), set("b", "2")}
 	var applied []call.DocumentNotice
-	change.OnDocuments = func(told []call.DocumentNotice) { applied = told }
+	change.OnDocuments = func(notices []call.DocumentNotice) { applied = notices }
 	f.commit(change)
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	zero := int64(0)
@@ -74,9 +74,9 @@ func testDocuments(t *testing.T, f *fixture) {
 	f.wantValues(`a={"x":1}@1`, "b=2@2")
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{del("a", 1), del("gone")}
-	change.OnDocuments = func(told []call.DocumentNotice) {
-		if len(told) != 2 || told[0].Revision != 2 || told[0].Conflict != "" || told[1].Revision != 0 || told[1].Conflict != "" {
-			t.Errorf("told %+v; nothing is there to delete in the second", told)
+	change.OnDocuments = func(notices []call.DocumentNotice) {
+		if len(notices) != 2 || notices[0].Revision != 2 || notices[0].Conflict != "" || notices[1].Revision != 0 || notices[1].Conflict != "" {
+			t.Errorf("notices %+v; nothing is there to delete in the second", notices)
 		}
 	}
 	f.commit(change)
@@ -93,16 +93,16 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	change = step(c, call.Succeeded)
 	change.Documents = []store.DocumentChange{set("a", "2", 7), set("b", "2", 1), del("c", 3), set("b", "3", 1)}
 	calls := 0
-	change.OnDocuments = func(told []call.DocumentNotice) {
+	change.OnDocuments = func(notices []call.DocumentNotice) {
 		calls++
-		for _, l := range told {
+		for _, l := range notices {
 			if l.Conflict == "" {
 				continue
 			}
 			c.LastSequence++
 			change.Events = append(change.Events, call.Event{Sequence: c.LastSequence, Type: call.EventStateConflict, Document: &l})
 		}
-		c.Checkpoint = []byte("told")
+		c.Checkpoint = []byte("published")
 	}
 	f.commit(change)
 	f.wantValues("a=1@1", "b=2@2")
@@ -110,7 +110,7 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 		t.Errorf("OnDocuments called %d times, want once", calls)
 	}
 	got := f.get("c1")
-	if got.Status != call.Succeeded || got.LastSequence != 6 || string(got.Checkpoint) != "told" {
+	if got.Status != call.Succeeded || got.LastSequence != 6 || string(got.Checkpoint) != "published" {
 		t.Errorf("call is %s at %d with checkpoint %q", got.Status, got.LastSequence, got.Checkpoint)
 	}
 	log, _, err := f.Events(t.Context(), c.Key(), 3, 10)
@@ -124,7 +124,7 @@ func testDocumentConflict(t *testing.T, f *fixture) {
 	}
 }
 
-func testDocumentConflictSilent(t *testing.T, f *fixture) {
+func testDocumentConflictWithoutCallback(t *testing.T, f *fixture) {
 	c := f.create("c1")
 	change := step(c, call.Running)
 	change.Documents = []store.DocumentChange{set("a", "1", 4)}

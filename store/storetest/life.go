@@ -121,7 +121,7 @@ func testTrimPacked(t *testing.T, f *fixture) {
 	}
 	packed("late", "", start.Add(100*time.Hour)) // The end in a record is a time of the machine's clock, and does not count.
 	packed("early", "", start.Add(-100*time.Hour))
-	trim := func(before call.Stamp, limit int) (gone []string) {
+	trim := func(before call.Stamp, limit int) (trimmed []string) {
 		t.Helper()
 		for {
 			keys, err := f.Trim(t.Context(), before, 0, 0, limit)
@@ -129,11 +129,11 @@ func testTrimPacked(t *testing.T, f *fixture) {
 				t.Fatalf("Trim = %v, %v", keys, err)
 			}
 			for _, k := range keys {
-				gone = append(gone, k.ID)
+				trimmed = append(trimmed, k.ID)
 			}
 			if len(keys) < limit {
-				slices.Sort(gone)
-				return gone
+				slices.Sort(trimmed)
+				return trimmed
 			}
 		}
 	}

@@ -35,13 +35,13 @@ func testEvents(t *testing.T, f *fixture) {
 	if _, _, err := f.Events(t.Context(), ns("unknown"), 0, 10); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Events of an unknown call = %v, want ErrNotFound", err)
 	}
-	f.commit(&store.Change{Call: newCall("silent", func(c *call.Call) { c.LastSequence = 0 }), Create: true})
-	if got, _, err := f.Events(t.Context(), ns("silent"), 0, 10); err != nil || len(got) != 0 {
+	f.commit(&store.Change{Call: newCall("empty", func(c *call.Call) { c.LastSequence = 0 }), Create: true})
+	if got, _, err := f.Events(t.Context(), ns("empty"), 0, 10); err != nil || len(got) != 0 {
 		t.Errorf("Events of a call without events = %v, %v", got, err)
 	}
-	silent := f.get("silent")
-	f.step(silent, call.Running)
-	if got, _, err := f.Events(t.Context(), ns("silent"), 0, 10); err != nil || len(got) != 1 {
+	empty := f.get("empty")
+	f.step(empty, call.Running)
+	if got, _, err := f.Events(t.Context(), ns("empty"), 0, 10); err != nil || len(got) != 1 {
 		t.Errorf("Events = %v, %v, want the first", got, err)
 	}
 }

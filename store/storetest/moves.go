@@ -38,11 +38,11 @@ func testMoves(t *testing.T, f *fixture) {
 
 type moves struct {
 	*fixture
-	random *rand.Rand
-	calls  []*call.Call // in the order of their creation
-	told   []published
-	made   int
-	asked  int
+	random    *rand.Rand
+	calls     []*call.Call // in the order of their creation
+	published []published
+	made      int
+	asked     int
 }
 
 // published is the feed entry of one change.
@@ -99,7 +99,7 @@ func (m *moves) group(n int) {
 	submitted := func(c *call.Call, change *store.Change) {
 		as := *c
 		if e := change.Events; c.ID != "late" {
-			m.told = append(m.told, published{c, fmt.Sprintf("%s:%d-%d", c.ID, e[0].Sequence, c.LastSequence)})
+			m.published = append(m.published, published{c, fmt.Sprintf("%s:%d-%d", c.ID, e[0].Sequence, c.LastSequence)})
 		}
 		change.Call, change.Durability = &as, store.Full
 		changes = append(changes, change)
@@ -127,7 +127,7 @@ func (m *moves) group(n int) {
 	}
 }
 
-// follow reads a random feed and compares it with the entries in m.told.
+// follow reads a random feed and compares it with the entries in m.published.
 func (m *moves) follow() {
 	m.t.Helper()
 	f := store.Feed{Namespace: m.one("ns", "ns", "other")}
@@ -135,7 +135,7 @@ func (m *moves) follow() {
 	*words[m.random.IntN(4)] = m.one("r1", "th1", "ann", "nothing")
 	is := func(want, have string) bool { return want == "" || want == have }
 	var want []string
-	for _, e := range m.told {
+	for _, e := range m.published {
 		if c := e.of; c.Purge == nil && f.Namespace == c.Namespace && is(f.Run, c.Run.ID) && is(f.Thread, c.Run.Thread) && is(f.Caller, c.Caller.Subject) {
 			want = append(want, e.entry)
 		}
@@ -232,23 +232,23 @@ func (m *moves) trim() {
 		model[c.Namespace+"/"+c.ID] = c
 	}
 	for limit := 1 + m.random.IntN(9); ; {
-		gone, err := m.Trim(m.t.Context(), before, 0, 0, limit)
+		trimmed, err := m.Trim(m.t.Context(), before, 0, 0, limit)
 		if err != nil {
 			m.t.Fatal(err)
 		}
-		for _, k := range gone {
+		for _, k := range trimmed {
 			c := model[k.Namespace+"/"+k.ID]
 			if c == nil || !c.Status.Terminal() {
 				m.t.Fatalf("%v is gone, which was %+v", k, c)
 			}
 			delete(model, k.Namespace+"/"+k.ID)
 			m.calls = slices.DeleteFunc(m.calls, func(o *call.Call) bool { return o == c })
-			m.told = slices.DeleteFunc(m.told, func(o published) bool { return o.of == c })
+			m.published = slices.DeleteFunc(m.published, func(o published) bool { return o.of == c })
 			if _, err := m.Call(m.t.Context(), k); !errors.Is(err, store.ErrTrimmed) {
 				m.t.Fatalf("%v after the trim: %v", k, err)
 			}
 		}
-		if len(gone) < limit {
+		if len(trimmed) < limit {
 			break
 		}
 	}

@@ -72,8 +72,8 @@ func testPurge(t *testing.T, f *fixture) {
 		t.Errorf("events after the purge = %v", err)
 	}
 	f.step(other, call.Failed)
-	if gone := f.commitTrim(start.Add(time.Hour)); !same(gone, []string{"c1", "c2"}) {
-		t.Errorf("Trim = %q", gone)
+	if trimmed := f.commitTrim(start.Add(time.Hour)); !same(trimmed, []string{"c1", "c2"}) {
+		t.Errorf("Trim = %q", trimmed)
 	}
 	if _, err := f.CallBySuspension(t.Context(), "ns", "s-c1"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("CallBySuspension after Trim = %v", err)
@@ -101,8 +101,8 @@ func testPurgePacked(t *testing.T, f *fixture) {
 			t.Errorf("Events(%s) = %d from %d, %v", id, len(log), first, err)
 		}
 	}
-	if gone := f.commitTrim(start.Add(time.Minute)); !same(gone, []string{"p0", "p1", "p2"}) {
-		t.Errorf("Trim = %q", gone)
+	if trimmed := f.commitTrim(start.Add(time.Minute)); !same(trimmed, []string{"p0", "p1", "p2"}) {
+		t.Errorf("Trim = %q", trimmed)
 	}
 	if err := f.Purge(t.Context(), ns("p1"), call.Purge{}); !errors.Is(err, store.ErrTrimmed) {
 		t.Errorf("Purge of a tombstone = %v, want ErrTrimmed", err)
@@ -144,8 +144,8 @@ func testShred(t *testing.T, f *fixture) {
 		}
 		if id == "trimmed" {
 			f.clock.move(time.Second)
-			if gone := f.commitTrim(start.Add(time.Second)); !same(gone, []string{"trimmed"}) {
-				t.Fatalf("Trim = %q", gone)
+			if trimmed := f.commitTrim(start.Add(time.Second)); !same(trimmed, []string{"trimmed"}) {
+				t.Fatalf("Trim = %q", trimmed)
 			}
 		}
 		last = c

@@ -330,8 +330,8 @@ func testEndRun(t *testing.T, f *fixture) {
 	blocked := store.Run{Namespace: "ns", ID: "r", Owner: "alice", State: call.RunBlocked, CallID: "a"}
 	change.Run = &blocked
 	f.commit(change)
-	if gone := f.commitTrim(start.Add(time.Hour)); !same(gone, []string{"a"}) {
-		t.Fatalf("Trim = %v", gone)
+	if trimmed := f.commitTrim(start.Add(time.Hour)); !same(trimmed, []string{"a"}) {
+		t.Fatalf("Trim = %v", trimmed)
 	}
 	f.reopen()
 	if r, err := f.Run(t.Context(), "ns", "r"); err != nil || *r != blocked {

@@ -125,18 +125,18 @@ func (f *fixture) trimTogether(random *rand.Rand, model map[string]*call.Call) {
 	f.t.Helper()
 	f.clock.move(time.Hour)
 	for limit := 1; ; limit = 1 + random.IntN(30) {
-		gone, err := f.Trim(f.t.Context(), start.Add(time.Minute), 0, 0, limit)
-		if err != nil || len(gone) > limit {
-			f.t.Fatalf("Trim = %v, %v", gone, err)
+		trimmed, err := f.Trim(f.t.Context(), start.Add(time.Minute), 0, 0, limit)
+		if err != nil || len(trimmed) > limit {
+			f.t.Fatalf("Trim = %v, %v", trimmed, err)
 		}
-		for _, k := range gone {
+		for _, k := range trimmed {
 			if _, err := f.Call(f.t.Context(), k); !errors.Is(err, store.ErrTrimmed) || !model[k.ID].Status.Terminal() {
 				f.t.Fatalf("Call(%s) = %v after the trim", k.ID, err)
 			}
 			delete(model, k.ID)
 		}
 		f.compareTogether(model)
-		if len(gone) < limit {
+		if len(trimmed) < limit {
 			break
 		}
 	}
