@@ -22,8 +22,8 @@ type Limit struct {
 	Namespaces []string      `yaml:"namespaces" help:"namespaces of calls; an empty list matches every namespace"`
 	Principals []string      `yaml:"principals" help:"callers; an empty list matches every caller"`
 	By         []By          `yaml:"by" unique:"true" oneof:"namespace principal tool run" help:"dimensions that have separate limits, for example one for each principal; with an empty list all calls share one limit"`
-	Calls      int           `yaml:"calls" min:"1" max:"1000000" help:"number of calls that are allowed in each period of the length per"`
-	Per        time.Duration `yaml:"per" min:"1ms" max:"30d" help:"length of the period in which this number of calls is allowed"`
+	Calls      int           `yaml:"calls" min:"1" max:"1000000" help:"number of calls that are allowed in one period; the setting per is the length of a period"`
+	Per        time.Duration `yaml:"per" min:"1ms" max:"30d" help:"length of a period, such as 1m"`
 	Burst      int           `yaml:"burst" default:"0" min:"0" max:"1000000" help:"largest number of calls that may arrive at once; 0 means the same number as calls"`
 }
 
