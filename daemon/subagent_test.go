@@ -59,8 +59,8 @@ func (p *proc) children(run string) []*tooldv1.Call {
 	return got.GetCalls()
 }
 
-// The calls of a subagent are ordinary calls. They belong to a separate run that names the parent call. The subagent can use the tools of
-// its caller and no others.
+// The calls of a subagent are ordinary calls. They belong to a separate run that names the parent call. The subagent can use only tools that
+// its caller was offered and that its own setting "tools" selects.
 func TestSubagent(t *testing.T) {
 	for _, protocol := range []string{"openai", "anthropic"} {
 		t.Run(protocol, func(t *testing.T) {

@@ -101,8 +101,8 @@ const (
 // source that ends with a colon stands for all sources that begin with it.
 type MachineActions map[string]string
 
-// ForPeople reports whether an UNATTENDED run may not ask a question with this action. A question about an attempt in doubt is always
-// allowed.
+// ForPeople returns true when only people answer questions with this action. It returns false for a question about an attempt in doubt,
+// because UNATTENDED runs may ask it too.
 func (m MachineActions) ForPeople(action string) bool {
 	_, machine := m[action]
 	return action != ActionDoubt && !machine

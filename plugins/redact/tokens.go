@@ -20,7 +20,7 @@ type token struct {
 type credential struct {
 	name      string
 	before    string // text before the credential, in lower case
-	separator string // set of separator bytes, of which one to eight follow before
+	separator string // allowed separator bytes; one to eight of them follow that text
 	least     int
 	run       *[256]bool
 }

@@ -72,7 +72,7 @@ type TrialCall struct {
 	Mode   string // empty means the mode in force for the run
 }
 
-// A Trial is the result of a trial. The proto message TryRulesResponse describes the fields.
+// A Trial is the result of a trial. The proto messages TryRulesResponse and Replay describe the fields.
 type Trial struct {
 	Error           *RuleProblem
 	Warnings        []RuleProblem

@@ -102,7 +102,7 @@ func (f *follower) follow(ctx context.Context, d *daemon, enough func() bool) er
 		if err := f.connect(ctx, d, enough); err != nil {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond) // the run does not exist yet
+		time.Sleep(20 * time.Millisecond) // a pause before the next connection, in case curl could not connect
 	}
 	return nil
 }
