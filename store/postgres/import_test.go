@@ -186,7 +186,7 @@ func TestImport(t *testing.T) {
 	}
 	t.Logf("ran: %v", done)
 	if _, err := postgres.Import(t.Context(), url, tables); !errors.Is(err, rows.ErrHasStore) {
-		t.Errorf("second Import = %v, want ErrOccupied", err)
+		t.Errorf("second Import = %v, want ErrHasStore", err)
 	}
 	to := open(t, postgres.Config{URL: url})
 	if is := to.Identity(); is.StoreID != was.StoreID || is.Epoch < time.Now().Unix()-3600 || !is.Moved || is.Clean {

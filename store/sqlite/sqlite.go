@@ -202,7 +202,8 @@ func (s *Store) SweepSpool(ctx context.Context) (removed int, err error) {
 	return s.spool.Sweep(s.remembers(ctx))
 }
 
-// SpoolCounted reports whether the spool usage of threads and namespaces is known. SweepSpool counts it.
+// SpoolCounted reports whether the spool usage of threads and namespaces is known, or not needed because there are no limits. If not,
+// SweepSpool counts it.
 func (s *Store) SpoolCounted() bool { return s.spool.Counted() }
 
 // Close waits for submitted changes, writes the mark of a clean end and closes the store. After a failure it only closes.

@@ -480,7 +480,8 @@ type Limits struct {
 	Result int64 `protobuf:"varint,2,opt,name=result,proto3" json:"result,omitempty"`
 	// The largest ticket: message, parameters and schema together.
 	Ticket int64 `protobuf:"varint,3,opt,name=ticket,proto3" json:"ticket,omitempty"`
-	// The largest frame.
+	// The results of a batch_finished frame have at most this number of bytes together. Results beyond it are left out of the frame. Other
+	// frames may be larger.
 	Frame int64 `protobuf:"varint,4,opt,name=frame,proto3" json:"frame,omitempty"`
 	// The largest inline data of a Content.
 	Content int64 `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`
