@@ -67,9 +67,9 @@ func (d *daemon) gateway() *proxy.Proxy {
 			}
 		},
 		Summary: func(s proxy.Summary) {
-			if s.Untold > 0 {
+			if s.Unreported > 0 {
 				d.log.Warn("proxy: more requests than are logged individually", zap.String("call_id", s.Tag), zap.Int64("requests", s.Requests),
-					zap.Int64("refused", s.Refused), zap.Int64("not_logged", s.Untold), zap.Int64("up", s.Up), zap.Int64("down", s.Down))
+					zap.Int64("refused", s.Refused), zap.Int64("not_logged", s.Unreported), zap.Int64("up", s.Up), zap.Int64("down", s.Down))
 			}
 		},
 	})

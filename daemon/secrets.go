@@ -80,7 +80,7 @@ func newReferences(cfg *config.Config, start secret.Starter, filter *redact.Live
 	}
 	r, err := secret.New(secret.Config{
 		Secrets: list, Lookup: os.LookupEnv, Start: start, Refused: refused,
-		Known: func(name, value string) error {
+		Redact: func(name, value string) error {
 			if filter == nil {
 				return errors.New("the daemon started without secrets, and needs a restart for them")
 			}

@@ -97,15 +97,15 @@ const atOnce = 4
 func (r *Resolver) each(ctx context.Context, names []string, before func(*source)) {
 	known := *r.now.Load()
 	var all sync.WaitGroup
-	places := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, atOnce)
 	for _, name := range names {
 		s := known[name]
 		if s == nil {
 			continue // Swap removed the secret meanwhile.
 		}
-		places <- struct{}{}
+		slots <- struct{}{}
 		all.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			before(s)
 			_, _ = s.get(ctx, &r.cfg) // get stores the error in the state of the secret.
 		})

@@ -64,8 +64,8 @@ type Config struct {
 	Secrets []Secret
 	Lookup  func(variable string) (string, bool) // reads the environment; required
 	Start   Starter                              // starts commands; required when a secret has one
-	// Known is called with each new value, before any use gets it. When Known returns an error, no use gets the value. Required.
-	Known func(name, value string) error
+	// Redact is called with each new value, before any use gets it. When Redact returns an error, no use gets the value. Required.
+	Redact func(name, value string) error
 	// Refused is called with the full reason when a use gets no value. It may be called concurrently. Nil means no call.
 	Refused func(use Use, name string, why error)
 }
@@ -88,7 +88,7 @@ func (e *NotAvailableError) Error() string {
 
 // New returns a Resolver. It reads no value.
 func New(cfg Config) (*Resolver, error) {
-	if cfg.Lookup == nil || cfg.Known == nil {
+	if cfg.Lookup == nil || cfg.Redact == nil {
 		return nil, errors.New("secrets: the environment and the receiver of values are required")
 	}
 	r := &Resolver{cfg: cfg}

@@ -29,19 +29,19 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A site is a resolver. It records the calls of Known and Refused.
+// A site is a resolver. It records the calls of Redact and Refused.
 type site struct {
 	*secret.Resolver
-	mu      sync.Mutex
-	known   []string
-	refused []string
-	deny    error
+	mu       sync.Mutex
+	redacted []string
+	refused  []string
+	deny     error
 }
 
-func (s *site) told() string {
+func (s *site) redactedValues() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.known, " ")
+	return strings.Join(s.redacted, " ")
 }
 
 func (s *site) reasons() string {
@@ -59,10 +59,10 @@ func newSite(t *testing.T, secrets ...secret.Secret) *site {
 	s.Resolver, err = secret.New(secret.Config{
 		Secrets: secrets, Start: runner,
 		Lookup: func(name string) (string, bool) { return "value of " + name, name != "UNSET" },
-		Known: func(name, value string) error {
+		Redact: func(name, value string) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.known = append(s.known, name+"="+value)
+			s.redacted = append(s.redacted, name+"="+value)
 			return s.deny
 		},
 		Refused: func(use secret.Use, name string, why error) {
@@ -137,15 +137,15 @@ func TestEntitlement(t *testing.T) {
 		}
 		var not *secret.NotAvailableError
 		if !tt.ok && (!errors.As(err, &not) || err.Error() != "secret "+tt.name+" is not available to this tool") {
-			t.Errorf("%+v: the tool is told %v", tt, err)
+			t.Errorf("%+v: the tool gets %v", tt, err)
 		}
 	}
 	for _, want := range []string{"no such secret is configured", `no allow entry of the secret entitles tool "deploy", parameter "env.TOKEN" in namespace "prod-eu"`} {
 		if !strings.Contains(s.reasons(), want) {
-			t.Errorf("the operator is not told %q:\n%s", want, s.reasons())
+			t.Errorf("the operator does not get %q:\n%s", want, s.reasons())
 		}
 	}
-	if strings.Contains(s.told(), "NOBODY") {
+	if strings.Contains(s.redactedValues(), "NOBODY") {
 		t.Error("a secret was read that nobody may have")
 	}
 }
@@ -188,15 +188,15 @@ func TestFile(t *testing.T) {
 		s := newSite(t, secret.Secret{Name: "s", File: tt.path, Allow: anyone()})
 		value, err := get(t, s, "s")
 		if value != tt.value || (err == nil) != (tt.why == "") || !strings.Contains(s.reasons(), tt.why) {
-			t.Errorf("%s: %q, %v; the operator was told %s", tt.name, value, err, s.reasons())
+			t.Errorf("%s: %q, %v; the operator got %s", tt.name, value, err, s.reasons())
 		}
-		if tt.why == "" && s.told() != "s="+tt.value {
-			t.Errorf("%s: the filter was told %q", tt.name, s.told())
+		if tt.why == "" && s.redactedValues() != "s="+tt.value {
+			t.Errorf("%s: the filter got %q", tt.name, s.redactedValues())
 		}
 	}
 }
 
-// TestRotation checks that the new value of a replaced file is used at once, and that Known gets the new value first. If Known returns an
+// TestRotation checks that the new value of a replaced file is used at once, and that Redact gets the new value first. If Redact returns an
 // error, no use may get the value.
 func TestRotation(t *testing.T) {
 	t.Parallel()
@@ -211,8 +211,8 @@ func TestRotation(t *testing.T) {
 	if v, err := get(t, s, "s"); v != "the second" || err != nil {
 		t.Fatal(v, err)
 	}
-	if s.told() != "s=the first s=the second" {
-		t.Errorf("the filter was told %q", s.told())
+	if s.redactedValues() != "s=the first s=the second" {
+		t.Errorf("the filter got %q", s.redactedValues())
 	}
 	s.deny = errors.New("no room")
 	must(t, os.WriteFile(path, []byte("the third"), 0o600))
@@ -258,13 +258,13 @@ func TestCommand(t *testing.T) {
 				t.Errorf("%s: %q, %v", name, v, err)
 			}
 			if !strings.Contains(s.reasons(), why) {
-				t.Errorf("%s: the operator was told\n%s", name, s.reasons())
+				t.Errorf("%s: the operator got\n%s", name, s.reasons())
 			}
 		})
 	}
 	all.Wait()
 	if r := s.reasons(); strings.Contains(r, "printed-on-the-way") || strings.Contains(r, "canary-on-stderr") {
-		t.Errorf("what a command printed is told:\n%s", r)
+		t.Errorf("what a command printed is reported:\n%s", r)
 	}
 	s.Check(t.Context()) // runs the command again
 	if v, err := get(t, s, "s"); v != strings.Replace(want, "1", "2", 1) || err != nil {
@@ -296,7 +296,7 @@ func TestCommandCancelled(t *testing.T) {
 		t.Errorf("%q, %v; %s", v, err, s.reasons())
 	}
 	if s.reasons() != "" {
-		t.Errorf("a cancelled call is told as refused: %s", s.reasons())
+		t.Errorf("a cancelled call is reported as refused: %s", s.reasons())
 	}
 }
 
@@ -356,8 +356,8 @@ func TestCheckRefuses(t *testing.T) {
 func TestListAndSwap(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, secret.Secret{Name: "b", Env: "UNSET"}, secret.Secret{Name: "a", Env: "A", Allow: anyone()}, secret.Secret{Name: "c", Command: []string{"/no/such/program", "canary"}})
-	if problems := s.Warm(t.Context()); len(problems) != 1 || problems["b"] == nil || s.told() != "a=value of A" {
-		t.Errorf("%v; told %q", problems, s.told())
+	if problems := s.Warm(t.Context()); len(problems) != 1 || problems["b"] == nil || s.redactedValues() != "a=value of A" {
+		t.Errorf("%v; redacted %q", problems, s.redactedValues())
 	}
 	list := s.List()
 	if len(list) != 3 || list[0].Name != "a" || list[0].Problem != nil || list[0].Read.IsZero() || list[1].Problem == nil || !list[2].Read.IsZero() || list[2].Place != "/no/such/program" {
@@ -371,7 +371,7 @@ func TestListAndSwap(t *testing.T) {
 	}
 	must(t, s.Swap([]secret.Secret{{Name: "new", Env: "NEW", Allow: anyone()}}))
 	if _, err := get(t, s, "a"); err == nil {
-		t.Error("a secret that is gone is handed out")
+		t.Error("a removed secret is handed out")
 	}
 	if v, err := get(t, s, "new"); v != "value of NEW" || err != nil {
 		t.Error(v, err)

@@ -17,7 +17,7 @@ type source struct {
 	Secret
 	asking    chan struct{} // a semaphore: only the goroutine that has put its token into asking may run the command
 	asked     atomic.Pointer[answer]
-	announced atomic.Pointer[string] // the newest value that was passed to Known
+	announced atomic.Pointer[string] // the newest value that was passed to Redact
 	seen      atomic.Pointer[seen]
 }
 
@@ -38,11 +38,11 @@ func newSource(s Secret) *source {
 	return &source{Secret: s, asking: make(chan struct{}, 1)}
 }
 
-// get returns the current value, after it was passed to Known.
+// get returns the current value, after it was passed to Redact.
 func (s *source) get(ctx context.Context, cfg *Config) (string, error) {
 	value, err := s.read(ctx, cfg)
 	if err == nil {
-		err = s.tell(cfg, value)
+		err = s.redact(cfg, value)
 	}
 	if ctx.Err() == nil || err == nil {
 		s.seen.Store(&seen{time.Now(), err})
@@ -68,11 +68,11 @@ func (s *source) read(ctx context.Context, cfg *Config) (string, error) {
 	}
 }
 
-func (s *source) tell(cfg *Config, value string) error {
-	if told := s.announced.Load(); told != nil && *told == value {
+func (s *source) redact(cfg *Config, value string) error {
+	if last := s.announced.Load(); last != nil && *last == value {
 		return nil
 	}
-	if err := cfg.Known(s.Name, value); err != nil {
+	if err := cfg.Redact(s.Name, value); err != nil {
 		return fmt.Errorf("it cannot be removed from the output of calls: %w", err)
 	}
 	s.announced.Store(&value)
