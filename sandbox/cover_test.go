@@ -158,7 +158,7 @@ func TestManyProtectedPaths(t *testing.T) {
 
 // The state directory is relative, and the policy shows it. The test checks that the canary can read its file there, so the fact fs_read is
 // not held (P12).
-func TestCanaryLooksInTheRightPlace(t *testing.T) {
+func TestCanaryChecksTheRightPath(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := openIn(t, "state")
 	facts, err := r.Prove(t.Context(), sandbox.Policy{Workspace: t.TempDir(), Unsupervised: true, Read: []string{mustAbs(t, "state")}})

@@ -37,12 +37,12 @@ func proxied() []string {
 
 // environment returns the environment of a new process: the given variables. With NetworkProxy, the variables of the proxy take precedence,
 // and ALL_PROXY is dropped.
-func (p *Policy) environment(said []string) []string {
+func (p *Policy) environment(given []string) []string {
 	if p.Network != NetworkProxy {
-		return slices.Clip(said)
+		return slices.Clip(given)
 	}
 	env := proxied()
-	for _, pair := range said {
+	for _, pair := range given {
 		name, _, _ := strings.Cut(pair, "=")
 		if !slices.ContainsFunc(env, func(own string) bool { return strings.HasPrefix(own, name+"=") }) && strings.ToUpper(name) != "ALL_PROXY" {
 			env = append(env, pair)

@@ -17,11 +17,11 @@ import (
 // not treat it as a file.
 type guards struct {
 	mu   sync.Mutex
-	held map[place]*guardian
+	held map[guardedPath]*guardian
 }
 
-// A place is a path in a workspace. The path contains no symbolic link.
-type place struct{ workspace, path string }
+// A guardedPath is a path in a workspace. The path contains no symbolic link.
+type guardedPath struct{ workspace, path string }
 
 type guardian struct {
 	runs int
@@ -64,7 +64,7 @@ func (r *Runner) guard(run *run) error {
 			continue
 		}
 		if outer != "" {
-			at = place{outer, filepath.Join(rel, at.path)}
+			at = guardedPath{outer, filepath.Join(rel, at.path)}
 		}
 		held, err := r.guards.hold(at, &model)
 		if err != nil {
@@ -91,11 +91,11 @@ func (s *Spec) below(dir string) (top, rel string, err error) {
 	return top, rel, nil
 }
 
-// absent returns the place for the placeholder of a protected path: the path itself, or the target of a dangling link. missing is false
+// absent returns the path for the placeholder of a protected path: the path itself, or the target of a dangling link. missing is false
 // when no placeholder is needed. top is the workspace without symbolic links.
-func absent(workspace, top, path string) (at place, missing bool, err error) {
+func absent(workspace, top, path string) (at guardedPath, missing bool, err error) {
 	for range 40 { // the kernel follows at most 40 links
-		at = place{workspace, path}
+		at = guardedPath{workspace, path}
 		whole := filepath.Join(workspace, path)
 		info, err := os.Lstat(whole)
 		switch {
@@ -105,7 +105,7 @@ func absent(workspace, top, path string) (at place, missing bool, err error) {
 				return at, true, nil
 			}
 			path, inside := within(workspace, top, filepath.Join(real(filepath.Join(workspace, dir)), base))
-			return place{workspace, path}, inside, nil
+			return guardedPath{workspace, path}, inside, nil
 		case errors.Is(err, unix.ENOTDIR):
 			return at, false, nil // A parent of the path is a file. That file is protected, so no placeholder is needed.
 		case err != nil:
@@ -151,8 +151,8 @@ func real(path string) string {
 	return path
 }
 
-// dir opens the parent directory of a place. It follows no symbolic link, because any process may have changed the workspace.
-func (p place) dir() (fd int, base string, err error) {
+// dir opens the parent directory of a guarded path. It follows no symbolic link, because any process may have changed the workspace.
+func (p guardedPath) dir() (fd int, base string, err error) {
 	root, err := unix.Open(p.workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, "", err
@@ -170,7 +170,7 @@ func (p place) dir() (fd int, base string, err error) {
 
 // hold creates a placeholder and counts the run as a user of it. When the placeholder already exists, hold only counts the run. It returns
 // false when the parent directory does not exist.
-func (g *guards) hold(at place, model *int) (held bool, err error) {
+func (g *guards) hold(at guardedPath, model *int) (held bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	fd, base, err := at.dir()
@@ -186,7 +186,7 @@ func (g *guards) hold(at place, model *int) (held bool, err error) {
 		return false, err
 	}
 	if g.held == nil {
-		g.held = map[place]*guardian{}
+		g.held = map[guardedPath]*guardian{}
 	}
 	if g.held[at] == nil {
 		g.held[at] = &guardian{}
@@ -239,7 +239,7 @@ func socketAt(dir int, base string) int {
 	return fd
 }
 
-// occupied reports whether the file in a place is a placeholder.
+// occupied reports whether the file at a guarded path is a placeholder.
 func occupied(dir int, base string) bool {
 	var now unix.Stat_t
 	if unix.Fstatat(dir, base, &now, unix.AT_SYMLINK_NOFOLLOW) != nil {
@@ -263,7 +263,7 @@ func occupied(dir int, base string) bool {
 }
 
 // release removes the placeholders that no run uses any more.
-func (g *guards) release(list []place) {
+func (g *guards) release(list []guardedPath) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, at := range list {

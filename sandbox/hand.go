@@ -15,8 +15,8 @@ const (
 	MostHanded = helper.MostHanded
 )
 
-// A rest is the part of a text that did not fit into its pipe and is not written yet.
-type rest struct {
+// An unwrittenText is the part of a text that did not fit into its pipe and is not written yet.
+type unwrittenText struct {
 	pipe *os.File
 	text string
 }
@@ -40,7 +40,7 @@ func (p *pipes) hand(theirs []*os.File, texts []string) ([]*os.File, error) {
 			pipe.Close()
 			continue
 		}
-		p.rests = append(p.rests, rest{pipe, text[n:]})
+		p.unwritten = append(p.unwritten, unwrittenText{pipe, text[n:]})
 	}
 	return theirs, nil
 }

@@ -23,10 +23,10 @@ const launchBound = 20 * time.Second
 type inner struct {
 	status, control *os.File      // the daemon's ends of the pipes
 	started         chan error    // receives nil when the command runs
-	gone            chan struct{} // closed when process 1 has ended; then no process of the run is left
+	exited          chan struct{} // closed when process 1 has ended; then no process of the run is left
 	early           []*helper.Message
 	end             *helper.Message
-	tried           []helper.Message // results of a canary; read them after gone is closed
+	tried           []helper.Message // results of a canary; read them after exited is closed
 	gate            *gate            // nil without NetworkProxy
 }
 
@@ -108,7 +108,7 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 		return nil, err
 	}
 	theirs = append(theirs, file)
-	in := &inner{started: make(chan error, 1), gone: make(chan struct{})}
+	in := &inner{started: make(chan error, 1), exited: make(chan struct{})}
 	status, w, err := os.Pipe()
 	if err != nil {
 		return theirs, err
@@ -131,8 +131,8 @@ func (r *Runner) openInner(run *run) (theirs []*os.File, err error) {
 	return theirs, nil
 }
 
-// follow reads the messages of process 1 until process 1 has ended. Then it closes gone. It closes ended when the command has ended, or
-// with gone.
+// follow reads the messages of process 1 until process 1 has ended. Then it closes exited. It closes ended when the command has ended, or
+// with exited.
 func (run *run) follow() {
 	in := run.inner
 	reported := false
@@ -175,7 +175,7 @@ func (run *run) follow() {
 		}
 		close(run.ended)
 	})
-	close(in.gone)
+	close(in.exited)
 }
 
 // refusal converts a failed step of the helper to an error.
@@ -229,7 +229,7 @@ func (r *Runner) awaitStart(ctx context.Context, run *run) error {
 	_ = run.handle.Kill()
 	timer.Reset(killBound)
 	select {
-	case <-run.inner.gone:
+	case <-run.inner.exited:
 		_, _ = run.handle.Wait() // reaps the process
 		run.handle = nil
 	case <-timer.C: // The process has not ended in time, so it is reported as unverified.
@@ -255,7 +255,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 		r.askToEnd(run)
 	}
 	select {
-	case <-in.gone:
+	case <-in.exited:
 		return nil
 	default:
 	}
@@ -265,7 +265,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 	timer := time.NewTimer(killBound)
 	defer timer.Stop()
 	select {
-	case <-in.gone:
+	case <-in.exited:
 		return nil
 	case <-timer.C:
 		left := r.family.end(run.main.pid, run.killed, r.family.finder(run))
@@ -282,7 +282,7 @@ func (r *Runner) endInner(run *run, over bool) []process {
 func (run *run) awaitLast() {
 	timer := time.NewTimer(outputGrace)
 	defer timer.Stop()
-	if run.inner.end == nil || run.inner.end.Rest == 0 {
+	if run.inner.end == nil || run.inner.end.Left == 0 {
 		timer.Reset(killBound) // No other process is left, so process 1 ends soon.
 	}
 	streams := run.pipes.streams
@@ -292,12 +292,12 @@ func (run *run) awaitLast() {
 			done = streams[0].done
 		}
 		select {
-		case <-run.inner.gone:
+		case <-run.inner.exited:
 			return
 		case <-timer.C:
 			return
 		case <-done:
-			if streams = streams[1:]; len(streams) == 0 && run.inner.end != nil && run.inner.end.Rest != 0 {
+			if streams = streams[1:]; len(streams) == 0 && run.inner.end != nil && run.inner.end.Left != 0 {
 				timer.Reset(outputGrace / 10) // The process that wrote the last lines may still be ending, so it gets a little more time.
 			}
 		}
@@ -332,7 +332,7 @@ func (r *Runner) askToEnd(run *run) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-run.inner.gone:
+	case <-run.inner.exited:
 	case <-timer.C:
 	}
 }

@@ -51,7 +51,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				t.Errorf("code %d, signal %s", exit.Code, exit.Signal)
 			}
 			mustBeConfirmed(t, exit)
-			mustBeGone(t, pids(t, dir))
+			mustHaveEnded(t, pids(t, dir))
 			for _, pid := range pids(t, dir) {
 				if !slices.Contains(exit.Killed, pid) {
 					t.Errorf("%d is not in the killed %v", pid, exit.Killed)
@@ -74,7 +74,7 @@ func TestNothingIsLeftAfterCancel(t *testing.T) {
 				t.Errorf("got %+v, %v", exit, err)
 			}
 			mustBeConfirmed(t, exit)
-			mustBeGone(t, pids(t, dir))
+			mustHaveEnded(t, pids(t, dir))
 		})
 	}
 }
@@ -242,7 +242,7 @@ func TestFirstThreadGone(t *testing.T) {
 	if exit.Code != 0 {
 		t.Errorf("code %d", exit.Code)
 	}
-	mustBeGone(t, pids(t, dir))
+	mustHaveEnded(t, pids(t, dir))
 }
 
 func TestConcurrentRunsKeepApart(t *testing.T) {
@@ -265,7 +265,7 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 				return
 			}
 			mustBeConfirmed(t, exit)
-			mustBeGone(t, pids(t, dir))
+			mustHaveEnded(t, pids(t, dir))
 		})
 	}
 	wg.Wait()
@@ -276,12 +276,12 @@ func TestConcurrentRunsKeepApart(t *testing.T) {
 	}
 	cancel()
 	mustBeConfirmed(t, <-done)
-	mustBeGone(t, pids(t, long))
+	mustHaveEnded(t, pids(t, long))
 }
 
 // An orphan without marks may belong to either of two active runs. The test checks that the run that ends first reports the orphan, and
 // that the run that ends second kills it.
-func TestDoubtIsTold(t *testing.T) {
+func TestDoubtIsReported(t *testing.T) {
 	r := open(t)
 	other := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -300,7 +300,7 @@ func TestDoubtIsTold(t *testing.T) {
 	}
 	cancel()
 	mustBeConfirmed(t, <-done)
-	mustBeGone(t, pids(t, dir))
+	mustHaveEnded(t, pids(t, dir))
 	if _, err := r.Sweep(t.Context()); err != nil { // clears the record of the first run
 		t.Error(err)
 	}

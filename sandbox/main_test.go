@@ -213,10 +213,10 @@ func exists(pid int) bool {
 	return err == nil
 }
 
-func mustBeGone(t *testing.T, pids []int) {
+func mustHaveEnded(t *testing.T, pids []int) {
 	t.Helper()
 	if len(pids) == 0 {
-		t.Error("the script told no pid: nothing was tested")
+		t.Error("the script reported no pid: nothing was tested")
 	}
 	for _, pid := range pids {
 		if exists(pid) {

@@ -28,10 +28,10 @@ type stream struct {
 
 // pipes holds the daemon's ends of a process's input and output.
 type pipes struct {
-	stdin    *os.File
-	terminal *os.File // the daemon's end of a pseudo-terminal; when set, it replaces stdin and is the only stream
-	streams  []*stream
-	rests    []rest // unwritten parts of the texts in Spec.Handed
+	stdin     *os.File
+	terminal  *os.File // the daemon's end of a pseudo-terminal; when set, it replaces stdin and is the only stream
+	streams   []*stream
+	unwritten []unwrittenText // unwritten parts of the texts in Spec.Handed
 }
 
 // open returns the process's file descriptors 0, 1 and 2, and stores the daemon's ends. After an error the caller must close both.
@@ -92,7 +92,7 @@ func (p *pipes) close() {
 	if p.stdin != nil {
 		p.stdin.Close()
 	}
-	for _, left := range p.rests {
+	for _, left := range p.unwritten {
 		left.pipe.Close()
 	}
 	for _, s := range p.streams {
@@ -112,7 +112,7 @@ func (p *pipes) start(stdin io.Reader, output func(string, []byte) error, broken
 	default:
 		go feed(p.stdin, stdin)
 	}
-	for _, left := range p.rests {
+	for _, left := range p.unwritten {
 		go feed(left.pipe, strings.NewReader(left.text))
 	}
 }

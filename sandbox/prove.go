@@ -95,8 +95,8 @@ type trial struct {
 
 // whole reports whether the canary reported the result of every try. Forking is its last try.
 func (t *trial) whole() bool {
-	_, told := t.tried[helper.TryForks]
-	return told
+	_, reported := t.tried[helper.TryForks]
+	return reported
 }
 
 // prove runs a canary. bound sets its limits and what it tries.
@@ -155,8 +155,8 @@ func refusedFacts(e *RefusedError) isolation.Facts {
 // judge converts the results of a canary to facts.
 func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts {
 	failed := func(step uint32) bool {
-		m, told := t.tried[step]
-		return told && m.Errno != 0
+		m, reported := t.tried[step]
+		return reported && m.Errno != 0
 	}
 	fact := func(held bool, mechanism, detail string) isolation.Fact {
 		f := isolation.Fact{Held: held, Mechanism: mechanism}
@@ -201,11 +201,11 @@ func (r *Runner) judge(p *Policy, exit *Exit, t, hungry *trial) isolation.Facts 
 		return f
 	}
 	forks := t.tried[helper.TryForks]
-	gone := len(exit.Killed) > 0 && len(exit.Unverified) == 0
+	ended := len(exit.Killed) > 0 && len(exit.Unverified) == 0
 	for _, pid := range exit.Killed {
-		gone = gone && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+		ended = ended && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 	}
-	f.ProcessesKilled = fact(gone, "process namespace", "the end of processes that a canary left behind was not observed")
+	f.ProcessesKilled = fact(ended, "process namespace", "the end of processes that a canary left behind was not observed")
 	bounds := "process namespace"
 	if t.spent.Refused > 0 {
 		bounds = r.groups.Mechanism() + ", " + bounds

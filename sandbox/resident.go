@@ -24,9 +24,9 @@ const helloBound = 10 * time.Second
 
 // Reasons why there is no process 1. No part of the run was started.
 var (
-	errNoHelper     = errors.New("this daemon has no helper; configure the path of toold-sandbox")
-	errHelperGone   = errors.New("ended without a response")
-	errHelperSilent = errors.New("does not answer") // The run does not try another helper after this error: the file system that blocks this helper would block another helper too.
+	errNoHelper           = errors.New("this daemon has no helper; configure the path of toold-sandbox")
+	errHelperExited       = errors.New("ended without a response")
+	errHelperUnresponsive = errors.New("does not answer") // The run does not try another helper after this error: the file system that blocks this helper would block another helper too.
 )
 
 // A resident is the helper process that creates all isolated runs, one after the other. The Runner starts it for the first of these runs,
@@ -40,7 +40,7 @@ type helperProcess struct {
 	run    *run // This run is in the list of runs, so that the helper is not taken for an orphan or a leftover process. It is never attended.
 	socket *os.File
 	handle *os.Process
-	gone   chan struct{}
+	exited chan struct{}
 
 	mu     sync.Mutex
 	ended  bool
@@ -62,20 +62,20 @@ func (r *Runner) launch(ctx context.Context, run *run, theirs []*os.File) error 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	err := errHelperGone
+	err := errHelperExited
 	for range 2 { // Tries twice, because another process may have killed the helper.
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if !r.resident.now.lives() {
+		if !r.resident.now.alive() {
 			if r.resident.now, err = r.startHelper(); err != nil {
 				break
 			}
 		}
-		if err = r.ask(ctx, r.resident.now, run, theirs); errors.Is(err, errHelperGone) {
+		if err = r.ask(ctx, r.resident.now, run, theirs); errors.Is(err, errHelperExited) {
 			continue
 		}
-		if !errors.Is(err, errHelperSilent) {
+		if !errors.Is(err, errHelperUnresponsive) {
 			return err
 		}
 		break
@@ -93,7 +93,7 @@ func (r *Runner) startHelper() (*helperProcess, error) {
 	theirs := os.NewFile(uintptr(pair[1]), "orders")
 	defer theirs.Close()
 	id := rand.Text()
-	c := &helperProcess{socket: os.NewFile(uintptr(pair[0]), "orders"), gone: make(chan struct{})}
+	c := &helperProcess{socket: os.NewFile(uintptr(pair[0]), "orders"), exited: make(chan struct{})}
 	c.run = &run{ofHelper: true, spec: Spec{Path: helper.Name, Policy: &Policy{}}, id: id, tag: r.origin.tag(id, "helper")}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err == nil {
@@ -149,10 +149,10 @@ func (r *Runner) awaitHelper(c *helperProcess) {
 	defer r.runs.starting.Unlock()
 	_, _ = c.handle.Wait() // reaps the process
 	r.runs.remove(c.run)
-	close(c.gone)
+	close(c.exited)
 }
 
-func (c *helperProcess) lives() bool {
+func (c *helperProcess) alive() bool {
 	if c == nil {
 		return false
 	}
@@ -161,7 +161,7 @@ func (c *helperProcess) lives() bool {
 	return !c.ended
 }
 
-// waitsAt records the pipe on which the caller waits for the helper's next message. It reports whether the helper still lives.
+// waitsAt records the pipe on which the caller waits for the helper's next message. It reports whether the helper is still alive.
 func (c *helperProcess) waitsAt(status *os.File) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -180,12 +180,12 @@ func (r *Runner) stopHelper(c *helperProcess, now bool) error {
 		_ = c.handle.Kill()
 	}
 	select {
-	case <-c.gone:
+	case <-c.exited:
 	case <-timer.C:
 		_ = c.handle.Kill()
 		timer.Reset(confirmBound)
 		select {
-		case <-c.gone:
+		case <-c.exited:
 		case <-timer.C:
 			return fmt.Errorf("process %d of the helper does not end", c.run.main.pid)
 		}
@@ -260,9 +260,9 @@ func (r *Runner) ask(ctx context.Context, c *helperProcess, run *run, theirs []*
 func (r *Runner) register(ctx context.Context, c *helperProcess, run *run, pid int) error {
 	r.runs.starting.Lock()
 	defer r.runs.starting.Unlock()
-	if !c.lives() { // After errHelperGone the caller calls stopHelper, which ends the other processes in the helper's session.
+	if !c.alive() { // After errHelperExited the caller calls stopHelper, which ends the other processes in the helper's session.
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-		return errHelperGone
+		return errHelperExited
 	}
 	handle, err := os.FindProcess(pid)
 	if err != nil {
@@ -319,7 +319,7 @@ func (c *helperProcess) send(files []*os.File) error {
 	})
 	runtime.KeepAlive(files)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errHelperGone, err)
+		return fmt.Errorf("%w: %w", errHelperExited, err)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 	}
 	defer c.waitsAt(nil)
 	if !c.waitsAt(in.status) {
-		return 0, errHelperGone
+		return 0, errHelperExited
 	}
 	stop := context.AfterFunc(ctx, func() { _ = in.status.SetReadDeadline(time.Now()) })
 	defer stop()
@@ -340,10 +340,10 @@ func (in *inner) hello(ctx context.Context, c *helperProcess, spec *Spec) (pid i
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case errors.Is(err, os.ErrDeadlineExceeded) && c.lives():
-			return 0, errHelperSilent
+		case errors.Is(err, os.ErrDeadlineExceeded) && c.alive():
+			return 0, errHelperUnresponsive
 		case err != nil:
-			return 0, fmt.Errorf("%w: %w", errHelperGone, err)
+			return 0, fmt.Errorf("%w: %w", errHelperExited, err)
 		case m.Kind == helper.Refused:
 			return 0, refusal(m, spec)
 		case m.Kind != helper.Hello:

@@ -147,7 +147,7 @@ func TestHelperIsKilledAllTheTime(t *testing.T) {
 	killer.Wait()
 	ran, _ := os.ReadFile(filepath.Join(dir, "ran"))
 	if done != bytes.Count(ran, []byte("\n")) || killed == 0 {
-		t.Errorf("%d runs told, %d ran; %d helpers killed", done, bytes.Count(ran, []byte("\n")), killed)
+		t.Errorf("%d runs reported, %d ran; %d helpers killed", done, bytes.Count(ran, []byte("\n")), killed)
 	}
 	t.Logf("%d of 40 ran, %d helpers were killed", done, killed)
 	until(t, "the last helper to be waited for", func() bool {

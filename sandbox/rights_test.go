@@ -15,7 +15,7 @@ import (
 
 // attackModes tries to create programs that run with their owner's rights. It also makes calls that must still work.
 func attackModes() {
-	tell := func(name string, errno error) { fmt.Println(name, errorName(errno)) }
+	report := func(name string, errno error) { fmt.Println(name, errorName(errno)) }
 	result := func(errno syscall.Errno) error {
 		if errno != 0 {
 			return errno
@@ -25,30 +25,30 @@ func attackModes() {
 	path, _ := unix.BytePtrFromString("f")
 	at := uintptr(unsafe.Pointer(path))
 	here := ^uintptr(99) // AT_FDCWD
-	tell("plain", os.WriteFile("f", nil, 0o755))
-	tell("plain mode", unix.Chmod("f", 0o700))
-	tell("directory", unix.Mkdir("d", 0o700))
-	tell("!group of a directory", unix.Chmod("d", 0o2770))
+	report("plain", os.WriteFile("f", nil, 0o755))
+	report("plain mode", unix.Chmod("f", 0o700))
+	report("directory", unix.Mkdir("d", 0o700))
+	report("!group of a directory", unix.Chmod("d", 0o2770))
 	capability := append([]byte{0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff}, make([]byte, 12)...) // struct vfs_cap_data, version 2
-	tell("!file capabilities", unix.Setxattr("f", "security.capability", capability, 0))
+	report("!file capabilities", unix.Setxattr("f", "security.capability", capability, 0))
 	fd, err := unix.Open("f", unix.O_RDONLY, 0)
-	tell("open", err)
+	report("open", err)
 	for _, mode := range []uintptr{0o4755, 0o6755, 0o4000, 0o2755, 0o2644} {
-		tell("!fchmodat", unix.Fchmodat(unix.AT_FDCWD, "f", uint32(mode), 0))
-		tell("!fchmod", unix.Fchmod(fd, uint32(mode)))
+		report("!fchmodat", unix.Fchmodat(unix.AT_FDCWD, "f", uint32(mode), 0))
+		report("!fchmod", unix.Fchmod(fd, uint32(mode)))
 		_, _, errno := syscall.RawSyscall6(unix.SYS_FCHMODAT2, here, at, mode, 0, 0, 0)
-		tell("!fchmodat2", result(errno))
+		report("!fchmodat2", result(errno))
 	}
 	for _, mode := range []uint32{0o4755, 0o2755} {
 		_, err = unix.Openat(unix.AT_FDCWD, "s", unix.O_WRONLY|unix.O_CREAT, mode)
-		tell("!openat", err)
+		report("!openat", err)
 		_, err = unix.Open(".", unix.O_WRONLY|unix.O_TMPFILE, mode)
-		tell("!tmpfile", err)
+		report("!tmpfile", err)
 		_, err = unix.Openat2(unix.AT_FDCWD, "s", &unix.OpenHow{Flags: unix.O_WRONLY | unix.O_CREAT, Mode: uint64(mode)})
-		tell("!openat2", err)
-		tell("!mknodat", unix.Mknodat(unix.AT_FDCWD, "s", unix.S_IFREG|mode, 0))
+		report("!openat2", err)
+		report("!mknodat", unix.Mknodat(unix.AT_FDCWD, "s", unix.S_IFREG|mode, 0))
 	}
-	attackOldModes(at, func(name string, errno syscall.Errno) { tell(name, result(errno)) })
+	attackOldModes(at, func(name string, errno syscall.Errno) { report(name, result(errno)) })
 }
 
 // The test checks that a command cannot leave a program in the workspace that runs with the daemon's user or group for every account on the

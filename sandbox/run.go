@@ -37,7 +37,7 @@ type run struct {
 	endOnce  sync.Once      // closes ended of an isolated run
 	cut      error          // reason to end the run, if it came before the command was known to run
 	ofHelper bool           // The run is a helper, not a real run. Its session contains only processes 1 of other runs.
-	guarded  []place        // placeholders to release
+	guarded  []guardedPath  // placeholders to release
 	sockets  []string       // paths of sockets in the workspace that the helper cannot find itself
 	home     home
 	group    *cgroup.Group  // nil without control groups

@@ -95,9 +95,9 @@ func TestRefusedSpecs(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct {
-		name string
-		spec sandbox.Spec
-		says string
+		name    string
+		spec    sandbox.Spec
+		message string
 	}{
 		{"relative path", sandbox.Spec{Path: "bash", Dir: "/"}, "absolute"},
 		{"no directory", sandbox.Spec{Path: "/bin/bash"}, "absolute"},
@@ -115,8 +115,8 @@ func TestRefusedSpecs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			exit, err := r.Run(t.Context(), tt.spec)
-			if exit != nil || err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("got %v, %v; want an error with %q", exit, err, tt.says)
+			if exit != nil || err == nil || !strings.Contains(err.Error(), tt.message) {
+				t.Errorf("got %v, %v; want an error with %q", exit, err, tt.message)
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func TestCloseEndsRuns(t *testing.T) {
 	if err := <-done; !errors.Is(err, sandbox.ErrClosed) {
 		t.Errorf("run ended with %v", err)
 	}
-	mustBeGone(t, pids(t, dir))
+	mustHaveEnded(t, pids(t, dir))
 	if exit, err := r.Run(t.Context(), bash("/", "true")); exit != nil || !errors.Is(err, sandbox.ErrClosed) {
 		t.Errorf("run after Close: %v, %v", exit, err)
 	}

@@ -71,7 +71,7 @@ func TestSweepAfterKill(t *testing.T) {
 	if err != nil || len(swept.Unverified) > 0 {
 		t.Errorf("swept %+v, %v", swept, err)
 	}
-	mustBeGone(t, pids(t, dir))
+	mustHaveEnded(t, pids(t, dir))
 	tagged := 0
 	for _, p := range swept.Killed {
 		if p.Tag == "call-1" {
@@ -104,12 +104,12 @@ func TestSweepSparesOthers(t *testing.T) {
 		{"tag of this owner", []string{"TOOLD_CALL=" + owner() + "/1.1/x/call-9"}, nil, true},
 		{"tag of this owner that does not parse", []string{"TOOLD_CALL=" + owner() + "/1/x/call-9"}, nil, false},
 		{"tag of another owner", []string{"TOOLD_CALL=" + owner() + "0/1.1/x/call-9"}, nil, false},
-		{"tag of another daemon that lives", []string{"TOOLD_CALL=" + owner() + "/" + living + "/x/call-9"}, nil, false},
+		{"tag of another daemon that is alive", []string{"TOOLD_CALL=" + owner() + "/" + living + "/x/call-9"}, nil, false},
 		{"tag in another variable", []string{"XTOOLD_CALL=" + owner() + "/1.1/x/call-9", "A=TOOLD_CALL=" + owner() + "/1.1/x/y"}, nil, false},
 		{"record", nil, func(pid int, start uint64) string { return recordOf(now, pid, start) }, true},
 		{"record of another start time", nil, func(pid int, start uint64) string { return recordOf(now, pid, start-1) }, false},
 		{"record of another boot", nil, func(pid int, start uint64) string { return recordOf("0", pid, start) }, false},
-		{"record of another daemon that lives", nil, func(pid int, start uint64) string {
+		{"record of another daemon that is alive", nil, func(pid int, start uint64) string {
 			daemon := strings.Replace(living, ".", `,"start":`, 1)
 			return strings.Replace(recordOf(now, pid, start), "{", `{"daemon":{"pid":`+daemon+`},`, 1)
 		}, false},
@@ -182,7 +182,7 @@ func TestSweepSparesRuns(t *testing.T) {
 	}
 	cancel()
 	mustBeConfirmed(t, <-done)
-	mustBeGone(t, pids(t, dir))
+	mustHaveEnded(t, pids(t, dir))
 }
 
 // The test checks that Sweep reports process 1 of a run with the tag of the call. The environment of process 1 contains another tag, the

@@ -115,7 +115,7 @@ func TestNothingIsLeftOnATerminal(t *testing.T) {
 				t.Fatalf("run: %v, %v", exit, err)
 			}
 			mustBeDead(t, exit)
-			mustBeGone(t, pids(t, dir))
+			mustHaveEnded(t, pids(t, dir))
 		})
 	}
 }

@@ -45,7 +45,7 @@ func begin(ctx context.Context, r *sandbox.Runner, spec sandbox.Spec) <-chan run
 
 // The test checks that a run can be cancelled quickly while the helper does not answer: while the helper creates the run, and while the run
 // waits for its turn (P5). Its command does not start later.
-func TestCancelWhileTheHelperIsSilent(t *testing.T) {
+func TestCancelWhileTheHelperIsUnresponsive(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
 	ctx, cancel := contextWithCause(t)
@@ -67,13 +67,13 @@ func TestCancelWhileTheHelperIsSilent(t *testing.T) {
 	}
 	time.Sleep(100 * time.Millisecond)
 	if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
-		t.Error("a command started after its run was told to be cancelled")
+		t.Error("a command started after its run was reported as cancelled")
 	}
 	until(t, "all to be waited for", func() bool { return len(zombies()) == 0 })
 }
 
 // While the helper is silent about one run, other runs end normally.
-func TestOthersEndWhileTheHelperIsSilent(t *testing.T) {
+func TestOthersEndWhileTheHelperIsUnresponsive(t *testing.T) {
 	dir := t.TempDir()
 	r, helper := stopped(t, dir)
 	if err := syscall.Kill(helper, syscall.SIGCONT); err != nil {
@@ -110,7 +110,7 @@ func TestOthersEndWhileTheHelperIsSilent(t *testing.T) {
 	<-waiting
 }
 
-func TestCloseWhileTheHelperIsSilent(t *testing.T) {
+func TestCloseWhileTheHelperIsUnresponsive(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := stopped(t, dir)
 	end := begin(t.Context(), r, confined(dir, "true"))

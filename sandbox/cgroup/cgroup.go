@@ -69,10 +69,10 @@ type Config struct {
 
 // A Pool creates and reuses groups. Its methods may be called concurrently.
 type Pool struct {
-	prefix string // name prefix of all groups of the owner
-	mine   string // name prefix of the groups of this process
-	id     string // identifies this Pool, because a process may have several
-	place  place
+	prefix   string // name prefix of all groups of the owner
+	mine     string // name prefix of the groups of this process
+	id       string // identifies this Pool, because a process may have several
+	location location
 
 	mu     sync.Mutex
 	closed bool
@@ -83,11 +83,11 @@ type Pool struct {
 
 // A Group is a control group. At most one run uses it at a time.
 type Group struct {
-	name   string
-	place  *place
-	limits Limits
-	files  map[string]*os.File // kept open, because opening a file takes seven times as long as reading it
-	before Usage               // usage of earlier runs
+	name     string
+	location *location
+	limits   Limits
+	files    map[string]*os.File // kept open, because opening a file takes seven times as long as reading it
+	before   Usage               // usage of earlier runs
 }
 
 // Open finds out which groups this process can create. It never fails: when no directory is usable, the Pool has no controllers, and Has
@@ -96,32 +96,32 @@ func Open(cfg Config) *Pool {
 	p := &Pool{prefix: "toold-" + cfg.Owner + "-", id: rand.Text()[:10]}
 	p.mine = fmt.Sprintf("%s%d.%d-", p.prefix, cfg.PID, cfg.Start)
 	if len(p.mine) > 200 || strings.ContainsAny(p.mine, "/\n\x00") {
-		p.place.why = "the owner's name is not valid for a control group"
+		p.location.why = "the owner's name is not valid for a control group"
 		return p
 	}
-	p.place = find(cfg.Parent, p.mine+p.id+".0")
+	p.location = find(cfg.Parent, p.mine+p.id+".0")
 	return p
 }
 
 // Mechanism names the mechanism that enforces limits, such as "cgroup v1". It is empty when there is none.
 func (p *Pool) Mechanism() string {
-	if len(p.place.dirs) == 0 {
+	if len(p.location.dirs) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("cgroup v%d", p.place.version)
+	return fmt.Sprintf("cgroup v%d", p.location.version)
 }
 
 // Has reports whether a controller is available. If it is not, why contains the reason.
 func (p *Pool) Has(controller string) (have bool, why string) {
-	if _, ok := p.place.dirs[controller]; ok {
+	if _, ok := p.location.dirs[controller]; ok {
 		return true, ""
 	}
-	return false, cmp.Or(p.place.missing[controller], p.place.why)
+	return false, cmp.Or(p.location.missing[controller], p.location.why)
 }
 
 // Get returns a group with limits. It ignores limits for which there is no controller. Without any controller it returns nil and no error.
 func (p *Pool) Get(l Limits) (*Group, error) {
-	if len(p.place.dirs) == 0 {
+	if len(p.location.dirs) == 0 {
 		return nil, nil //nolint:nilnil // there is no group, as Has says
 	}
 	for {
@@ -159,8 +159,8 @@ func (p *Pool) take(l Limits) (g *Group, used bool, err error) {
 		return g, true, nil
 	}
 	p.made++
-	g = &Group{name: p.mine + p.id + "." + strconv.Itoa(p.made), place: &p.place, files: map[string]*os.File{}}
-	for _, dir := range p.place.parents {
+	g = &Group{name: p.mine + p.id + "." + strconv.Itoa(p.made), location: &p.location, files: map[string]*os.File{}}
+	for _, dir := range p.location.parents {
 		if err := os.Mkdir(filepath.Join(dir, g.name), 0o755); err != nil {
 			p.discardLocked(g)
 			return nil, false, err
@@ -225,13 +225,13 @@ func (p *Pool) Close() error {
 	}
 }
 
-// Sweep removes the groups of earlier processes of the owner and returns their number. lives reports whether the process with a PID and
+// Sweep removes the groups of earlier processes of the owner and returns their number. alive reports whether the process with a PID and
 // start time still runs. Sweep does not remove a group that contains processes.
-func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
-	names := p.left(lives)
+func (p *Pool) Sweep(alive func(pid int, start uint64) bool) (removed int) {
+	names := p.left(alive)
 	for deadline := time.Now().Add(removeBound); len(names) > 0; time.Sleep(5 * time.Millisecond) {
 		for name := range names {
-			if (&Group{name: name, place: &p.place}).remove() {
+			if (&Group{name: name, location: &p.location}).remove() {
 				delete(names, name)
 				removed++
 			}
@@ -243,24 +243,24 @@ func (p *Pool) Sweep(lives func(pid int, start uint64) bool) (removed int) {
 	return removed
 }
 
-// Left returns the PIDs of the processes in groups that earlier processes of the owner made. lives is the same function as for
+// Left returns the PIDs of the processes in groups that earlier processes of the owner made. alive is the same function as for
 // [Pool.Sweep].
-func (p *Pool) Left(lives func(pid int, start uint64) bool) (pids []int) {
-	for name := range p.left(lives) {
-		pids = append(pids, (&Group{name: name, place: &p.place}).Members()...)
+func (p *Pool) Left(alive func(pid int, start uint64) bool) (pids []int) {
+	for name := range p.left(alive) {
+		pids = append(pids, (&Group{name: name, location: &p.location}).Members()...)
 	}
 	return pids
 }
 
-func (p *Pool) left(lives func(pid int, start uint64) bool) map[string]bool {
+func (p *Pool) left(alive func(pid int, start uint64) bool) map[string]bool {
 	names := map[string]bool{}
-	for _, dir := range p.place.parents {
+	for _, dir := range p.location.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // In an unreadable directory no group can be found.
 		}
 		for _, e := range entries {
-			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !lives(pid, start) {
+			if pid, start, ok := p.ofOwner(e.Name()); ok && !strings.HasPrefix(e.Name(), p.mine) && !alive(pid, start) {
 				names[e.Name()] = true
 			}
 		}
@@ -293,7 +293,7 @@ func (g *Group) Add(pid int) error {
 	if g == nil {
 		return nil
 	}
-	for _, dir := range g.place.parents {
+	for _, dir := range g.location.parents {
 		file, err := g.open(filepath.Join(dir, g.name, "cgroup.procs"), os.O_WRONLY)
 		if err == nil {
 			_, err = file.WriteString(strconv.Itoa(pid))
@@ -310,7 +310,7 @@ func (g *Group) Members() (pids []int) {
 	if g == nil {
 		return nil
 	}
-	for _, dir := range g.place.parents[:1] {
+	for _, dir := range g.location.parents[:1] {
 		text, _ := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")) // an unreadable file counts as empty
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
@@ -337,14 +337,14 @@ func (g *Group) Usage() Usage {
 // first hierarchy, because Add puts a process there first.
 func (g *Group) clean() bool {
 	// The file must be opened again: with version 1, a file that is kept open returns its old list.
-	procs, err := os.ReadFile(filepath.Join(g.place.parents[0], g.name, "cgroup.procs"))
+	procs, err := os.ReadFile(filepath.Join(g.location.parents[0], g.name, "cgroup.procs"))
 	if err != nil || len(procs) > 0 {
 		return false
 	}
-	if _, ok := g.place.dirs[Memory]; !ok {
+	if _, ok := g.location.dirs[Memory]; !ok {
 		return true
 	}
-	held, err := g.number(Memory, g.place.files().held)
+	held, err := g.number(Memory, g.location.files().held)
 	return err == nil && held <= mostKept
 }
 
@@ -355,7 +355,7 @@ func (g *Group) remove() bool {
 	}
 	clear(g.files)
 	all := true
-	for _, dir := range g.place.parents {
+	for _, dir := range g.location.parents {
 		if err := os.Remove(filepath.Join(dir, g.name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			all = false
 		}

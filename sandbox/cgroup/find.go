@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A place is the set of directories in which groups are created.
-type place struct {
+// A location is the set of directories in which groups are created.
+type location struct {
 	version int
 	dirs    map[string]string // the directory for each controller
 	parents []string          // the values of dirs without duplicates
@@ -117,14 +117,14 @@ func MemoryLimit() (least int64) {
 }
 
 // find looks for a directory in which groups can be created. It tests a directory by creating and removing a group with the name probe.
-func find(parent, probe string) place {
+func find(parent, probe string) location {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
-		return place{why: err.Error()}
+		return location{why: err.Error()}
 	}
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
-		return place{why: err.Error()}
+		return location{why: err.Error()}
 	}
 	mounts, own := ParseMounts(string(mountinfo)), ParseOwn(string(groups))
 	second := findSecond(mounts, own, parent, probe)
@@ -135,13 +135,13 @@ func find(parent, probe string) place {
 	if len(first.dirs) > 0 {
 		return first
 	}
-	return place{why: second.why + first.why}
+	return location{why: second.why + first.why}
 }
 
 // findFirst returns this process's own groups of version 1, in which new groups can be created. Only in version 1 may a group contain both
 // processes and child groups.
-func findFirst(mounts []Mount, own map[string]string, probe string) place {
-	p := place{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
+func findFirst(mounts []Mount, own map[string]string, probe string) location {
+	p := location{version: 1, dirs: map[string]string{}, missing: map[string]string{}}
 	for _, m := range mounts {
 		if m.Version != 1 {
 			continue
@@ -215,8 +215,8 @@ func tryOut(dir, probe string, files ...string) error {
 // findSecond looks for a version 2 group in which new groups can be created. The daemon's own group is not possible, because a group with
 // processes cannot enable controllers for its children. So findSecond uses parent. When parent is empty, it uses the group above the
 // daemon's own group, which must be delegated to the daemon.
-func findSecond(mounts []Mount, own map[string]string, parent, probe string) place {
-	p := place{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
+func findSecond(mounts []Mount, own map[string]string, parent, probe string) location {
+	p := location{version: 2, dirs: map[string]string{}, missing: map[string]string{}}
 	if parent == "" {
 		at := slices.IndexFunc(mounts, func(m Mount) bool { return m.Version == 2 })
 		if at < 0 {

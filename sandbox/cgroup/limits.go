@@ -22,7 +22,7 @@ type files struct {
 	kills              string // file with a line that begins with oom_kill
 }
 
-func (p *place) files() files {
+func (p *location) files() files {
 	if p.version == 2 {
 		return files{memory: "memory.max", swap: "memory.swap.max", pids: "pids.max", held: "memory.current", kills: "memory.events"}
 	}
@@ -32,11 +32,11 @@ func (p *place) files() files {
 }
 
 func (g *Group) path(controller, file string) string {
-	return filepath.Join(g.place.dirs[controller], g.name, file)
+	return filepath.Join(g.location.dirs[controller], g.name, file)
 }
 
 func (g *Group) has(controller string) bool {
-	_, ok := g.place.dirs[controller]
+	_, ok := g.location.dirs[controller]
 	return ok
 }
 
@@ -55,7 +55,7 @@ func (g *Group) apply(l Limits) error {
 		}
 	}
 	if g.has(PIDs) && l.Processes != was.Processes {
-		if err := write(g.path(PIDs, g.place.files().pids), orMax(int64(l.Processes), "max")); err != nil {
+		if err := write(g.path(PIDs, g.location.files().pids), orMax(int64(l.Processes), "max")); err != nil {
 			return err
 		}
 	}
@@ -73,8 +73,8 @@ func orMax(n int64, most string) string {
 // applyMemory limits memory and swap together. In version 1, the limit of memory plus swap must never be below the limit of memory, so the
 // order of the two writes matters.
 func (g *Group) applyMemory(to, was int64) error {
-	f := g.place.files()
-	if g.place.version == 2 {
+	f := g.location.files()
+	if g.location.version == 2 {
 		return errors.Join(write(g.path(Memory, f.memory), orMax(to, "max")), missing(write(g.path(Memory, f.swap), "0")))
 	}
 	memory := func() error { return write(g.path(Memory, f.memory), orMax(to, "-1")) }
@@ -99,7 +99,7 @@ func missing(err error) error {
 func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 	micros := period.Microseconds()
 	quota := int64(cpus * float64(micros))
-	if g.place.version == 2 {
+	if g.location.version == 2 {
 		return write(g.path(CPU, "cpu.max"), orMax(quota, "max")+" "+strconv.FormatInt(micros, 10))
 	}
 	if period != was {
@@ -114,7 +114,7 @@ func (g *Group) applyCPU(cpus float64, period, was time.Duration) error {
 // read returns the counters of the group. The counters start at zero when the group is created.
 func (g *Group) read() (u Usage, err error) {
 	if g.has(Memory) {
-		if u.OOMKills, err = g.field(Memory, g.place.files().kills, "oom_kill"); err != nil {
+		if u.OOMKills, err = g.field(Memory, g.location.files().kills, "oom_kill"); err != nil {
 			return u, err
 		}
 	}
@@ -132,7 +132,7 @@ func (g *Group) read() (u Usage, err error) {
 	switch {
 	case g.has(usage):
 		spent, err = g.number(usage, "cpuacct.usage")
-	case g.has(CPU) && g.place.version == 2:
+	case g.has(CPU) && g.location.version == 2:
 		spent, err = g.field(CPU, "cpu.stat", "usage_usec")
 		spent *= 1000
 	}

@@ -15,12 +15,12 @@ var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 // of removed groups. It keeps groups younger than age, and groups whose maker still runs.
 //
 // Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups before it
-// calls lives, so lives sees every maker that still runs. lives reads all processes of the machine.
+// calls listAlive, so listAlive sees every maker that still runs. listAlive reads all processes of the machine.
 //
 // Removing a group that a daemon still needs does no harm: the daemon creates another one.
-func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64) bool, error)) (removed int, err error) {
+func (p *Pool) SweepStrangers(age time.Duration, listAlive func() (func(start uint64) bool, error)) (removed int, err error) {
 	found := map[string]uint64{}
-	for _, dir := range p.place.parents {
+	for _, dir := range p.location.parents {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
 			continue // Nothing can be removed in this directory.
@@ -39,12 +39,12 @@ func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64
 	if len(found) == 0 {
 		return 0, nil
 	}
-	living, err := lives()
+	alive, err := listAlive()
 	if err != nil {
 		return 0, err
 	}
 	for name, start := range found {
-		if g := (&Group{name: name, place: &p.place}); !living(start) && g.deserted() && g.remove() {
+		if g := (&Group{name: name, location: &p.location}); !alive(start) && g.deserted() && g.remove() {
 			removed++
 		}
 	}
@@ -53,7 +53,7 @@ func (p *Pool) SweepStrangers(age time.Duration, lives func() (func(start uint64
 
 // deserted reports whether the group contains no process in any hierarchy.
 func (g *Group) deserted() bool {
-	for _, dir := range g.place.parents {
+	for _, dir := range g.location.parents {
 		if procs, err := os.ReadFile(filepath.Join(dir, g.name, "cgroup.procs")); len(procs) > 0 || err != nil && !os.IsNotExist(err) {
 			return false
 		}

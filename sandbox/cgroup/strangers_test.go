@@ -63,14 +63,14 @@ func TestSweepStrangers(t *testing.T) {
 			return func(s uint64) bool { return s != start }, nil
 		}
 	}
-	sweep := func(what string, age time.Duration, lives func() (func(uint64) bool, error), want int) {
+	sweep := func(what string, age time.Duration, listAlive func() (func(uint64) bool, error), want int) {
 		t.Helper()
-		if n, err := mine.SweepStrangers(age, lives); err != nil || n != want {
+		if n, err := mine.SweepStrangers(age, listAlive); err != nil || n != want {
 			t.Errorf("%s: %d removed, not %d: %v", what, n, want, err)
 		}
 	}
 	sweep("too young", time.Hour, but(dead), 0)
-	sweep("their maker lives", 0, but(0), 0)
+	sweep("their maker is alive", 0, but(0), 0)
 	if n, err := mine.SweepStrangers(0, func() (func(uint64) bool, error) { return nil, os.ErrInvalid }); err == nil || n != 0 {
 		t.Errorf("without a census %d are removed: %v", n, err)
 	}

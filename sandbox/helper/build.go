@@ -122,15 +122,15 @@ func (p *program) root(o *Order, own view) error {
 	l.do(unix.SYS_PIVOT_ROOT, ".", ".")
 	p.ownFiles(o)
 	for _, t := range trees {
-		p.place(t)
+		p.attach(t)
 	}
 	for _, at := range links {
 		p.link(at[0], at[1])
 	}
-	p.place(workspace)
+	p.attach(workspace)
 	switch {
 	case o.Home != "":
-		p.place(home)
+		p.attach(home)
 	case o.HomeAt != "":
 		p.memory("home", o.HomeAt, 0o700, o.TmpSize)
 	}
@@ -249,8 +249,8 @@ func (l list) find(v view) reg {
 	return l.inside(v.top, rel)
 }
 
-// place creates a mount point for a tree in the new root and mounts the tree there.
-func (p *program) place(t tree) {
+// attach creates a mount point for a tree in the new root and mounts the tree there.
+func (p *program) attach(t tree) {
 	l := p.at(&p.setup, "place: "+t.at)
 	l.parents(t.at)
 	if t.dir {

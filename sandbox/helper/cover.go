@@ -22,13 +22,13 @@ func openHow() []byte {
 // because a mount point can be neither renamed nor removed.
 func (p *program) protect(o *Order) error {
 	for _, path := range o.Protect {
-		places, err := protected(o.Workspace, path)
+		paths, err := protected(o.Workspace, path)
 		if err != nil {
 			return fmt.Errorf("protect: %s: %w", path, err)
 		}
-		for _, place := range places {
-			p.pinAbove(o.Workspace, place)
-			p.pin(o.Workspace, place, true)
+		for _, protectedPath := range paths {
+			p.pinAbove(o.Workspace, protectedPath)
+			p.pin(o.Workspace, protectedPath, true)
 		}
 	}
 	return nil

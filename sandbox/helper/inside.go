@@ -34,29 +34,29 @@ func (p *program) perform(ops []op) (failed int, errno uintptr) {
 	return -1, 0
 }
 
-// tell sends a message.
+// report sends a message.
 //
 //go:nosplit
 //go:norace
-func (p *program) tell(kind Kind) {
+func (p *program) report(kind Kind) {
 	p.msg.Kind = kind
-	syscall.RawSyscall(unix.SYS_WRITE, p.tellTo, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
+	syscall.RawSyscall(unix.SYS_WRITE, p.reportTo, uintptr(unsafe.Pointer(&p.msg)), unsafe.Sizeof(p.msg))
 }
 
 // fail reports which step failed and why.
 //
 //go:nosplit
 //go:norace
-func (p *program) fail(step uint32, errno uintptr) { p.tellFailure(Failed, step, errno) }
+func (p *program) fail(step uint32, errno uintptr) { p.reportFailure(Failed, step, errno) }
 
 //go:nosplit
 //go:norace
-func (p *program) tellFailure(kind Kind, step uint32, errno uintptr) {
+func (p *program) reportFailure(kind Kind, step uint32, errno uintptr) {
 	p.msg.Step, p.msg.Errno = step, uint32(errno)
 	for i := range p.msg.Name {
 		p.msg.Name[i] = p.names[int(step)*nameLength+i]
 	}
-	p.tell(kind)
+	p.report(kind)
 }
 
 // inside does everything that process 1 does, from its start to its end.
@@ -98,7 +98,7 @@ func (p *program) inside() {
 		p.fail(p.retire[i].step, errno)
 		exit(1)
 	}
-	p.tell(Started)
+	p.report(Started)
 	p.attend(main)
 }
 
@@ -137,7 +137,7 @@ func (p *program) begin() {
 				p.msg.Value = 10*p.msg.Value + uint32(digit-'0')
 			}
 		}
-		p.tell(Tried)
+		p.report(Tried)
 	}
 	exit(0)
 }
@@ -217,13 +217,13 @@ func (p *program) idle() {
 func (p *program) attend(main uintptr) {
 	over := false
 	for {
-		rest := true
-		for rest {
+		more := true
+		for more {
 			pid, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&p.status)),
 				unix.WNOHANG|unix.WALL, uintptr(unsafe.Pointer(&p.msg.Usage)), 0, 0)
 			switch {
 			case errno != 0:
-				rest = false
+				more = false
 			case pid == main && !over:
 				over = true
 				p.msg.Value, p.msg.Errno = uint32(p.status), 0
@@ -233,7 +233,7 @@ func (p *program) attend(main uintptr) {
 				break
 			}
 		}
-		if !rest {
+		if !more {
 			exit(0)
 		}
 		if p.listen(main, over) {
@@ -248,11 +248,11 @@ func (p *program) attend(main uintptr) {
 //go:norace
 func (p *program) last() {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, 0, 0, 0, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, 0, 0)
-	p.msg.Rest = 1
+	p.msg.Left = 1
 	if errno != 0 {
-		p.msg.Rest = 0
+		p.msg.Left = 0
 	}
-	p.tell(Ended)
+	p.report(Ended)
 }
 
 // listen waits for a child to end or for orders, and carries out the orders. It reports whether the daemon has closed the control pipe.

@@ -99,7 +99,7 @@ func launch(fds []int) (size int) {
 	all, children := ^uint64(0), uint64(1)<<(unix.SIGCHLD-1)
 	signals, _, errno := unix.RawSyscall6(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&children)), 8, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0, 0)
 	if errno != 0 {
-		p.tellFailure(Refused, l.step, uintptr(errno))
+		p.reportFailure(Refused, l.step, uintptr(errno))
 		return size
 	}
 	defer unix.Close(int(signals))
@@ -137,12 +137,12 @@ func (p *program) descriptors(o *Order, fds []int, signals int) {
 		l.do(unix.SYS_DUP3, fds[SentInput+i], i, 0)
 	}
 	l.do(unix.SYS_DUP3, signals, signalFD, 0)
-	rest := controlFD + 1
+	firstUnused := controlFD + 1
 	if o.Proxy > 0 {
 		l.do(unix.SYS_DUP3, fds[len(fds)-1], proxyFD, 0)
-		rest = proxyFD + 1
+		firstUnused = proxyFD + 1
 	}
-	l.do(unix.SYS_CLOSE_RANGE, rest, int(^uint32(0)), 0)
+	l.do(unix.SYS_CLOSE_RANGE, firstUnused, int(^uint32(0)), 0)
 	if first := handedFD + o.Handed; first < signalFD {
 		l.do(unix.SYS_CLOSE_RANGE, first, signalFD-1, 0)
 	}
@@ -153,13 +153,13 @@ func (p *program) split(flags uintptr, step uint32) {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	switch {
 	case errno != 0:
-		p.tellFailure(Refused, step, uintptr(errno))
+		p.reportFailure(Refused, step, uintptr(errno))
 	case pid == 0:
-		p.tellTo = statusFD
+		p.reportTo = statusFD
 		p.inside()
 	default:
 		p.msg.Value = uint32(pid)
-		p.tell(Hello)
+		p.report(Hello)
 	}
 }
 
@@ -180,5 +180,5 @@ func read(fd int) ([]byte, error) {
 // refuse reports that no process was started.
 func (p *program) refuse(text string, errno unix.Errno) {
 	l := p.at(&p.setup, text)
-	p.tellFailure(Refused, l.step, uintptr(errno))
+	p.reportFailure(Refused, l.step, uintptr(errno))
 }

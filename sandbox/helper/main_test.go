@@ -71,13 +71,13 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 		for _, f := range []*os.File{file, statusEnd, controlEnd, null} {
 			f.Close()
 		}
-		pid, said := listen(t, status)
+		pid, messages := listen(t, status)
 		if _, err := syscall.Wait4(pid, nil, syscall.WALL, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond) // If process 1 had left a command behind, it would have time to write.
 		if _, err := os.Stat(filepath.Join(dir, "ran")); (err == nil) == dies {
-			t.Errorf("the daemon died: %t; the command: %v; told %v", dies, err, said)
+			t.Errorf("the daemon died: %t; the command: %v; messages %v", dies, err, messages)
 		}
 		ours.Close()
 		status.Close()
@@ -89,7 +89,7 @@ func TestNoCommandAfterTheDaemon(t *testing.T) {
 }
 
 // listen returns the messages from status until it ends.
-func listen(t *testing.T, status *os.File) (pid int, said []string) {
+func listen(t *testing.T, status *os.File) (pid int, messages []string) {
 	t.Helper()
 	if err := status.SetReadDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func listen(t *testing.T, status *os.File) (pid int, said []string) {
 	for {
 		buf := make([]byte, helper.MessageSize)
 		if _, err := status.Read(buf); err != nil {
-			return pid, said
+			return pid, messages
 		}
 		m, err := helper.Decode(buf)
 		if err != nil {
@@ -106,6 +106,6 @@ func listen(t *testing.T, status *os.File) (pid int, said []string) {
 		if m.Kind == helper.Hello {
 			pid = int(m.Value)
 		}
-		said = append(said, m.Text())
+		messages = append(messages, m.Text())
 	}
 }

@@ -140,7 +140,7 @@ const (
 	Refused                 // a step failed, and there is no process
 	Failed                  // a step failed, and no command ran
 	Started                 // the command runs
-	Ended                   // Value is the wait status of the command; Rest is 1 when other processes of the run still live
+	Ended                   // Value is the wait status of the command; Left is 1 when other processes of the run are left
 	Tried
 )
 
@@ -152,7 +152,7 @@ type Message struct {
 	Step  uint32
 	Errno uint32
 	Value uint32
-	Rest  uint32
+	Left  uint32
 	_     uint32
 	Usage unix.Rusage // resource usage of the command, in an Ended message
 	Name  [nameLength]byte

@@ -8,11 +8,11 @@ import (
 )
 
 // newProgram returns an empty program with enough capacity for a usual order.
-func newProgram(tellTo uintptr) *program {
+func newProgram(reportTo uintptr) *program {
 	const calls, steps = 512, 160
 	return &program{
 		setup: make([]op, 0, calls), command: make([]op, 0, calls/4), names: make([]byte, 0, steps*nameLength), kept: make([][]byte, 0, calls),
-		made: map[string]bool{}, pinned: map[string]bool{}, tellTo: tellTo,
+		made: map[string]bool{}, pinned: map[string]bool{}, reportTo: reportTo,
 	}
 }
 
@@ -48,14 +48,14 @@ type program struct {
 	// pinned contains the paths of the workspace that were mounted on themselves. The value is true for a read-only mount.
 	pinned map[string]bool
 
-	tellTo uintptr // file descriptor to which messages are written
-	msg    Message
-	poll   [2]pollFD
-	now    unix.Timespec // the duration 0, for a poll that does not wait
-	signal [128]byte     // struct signalfd_siginfo
-	orders [64]byte
-	status int32
-	answer [12]byte // start of the proxy's answer to a canary: HTTP/1.1 403
+	reportTo uintptr // file descriptor to which messages are written
+	msg      Message
+	poll     [2]pollFD
+	now      unix.Timespec // the duration 0, for a poll that does not wait
+	signal   [128]byte     // struct signalfd_siginfo
+	orders   [64]byte
+	status   int32
+	answer   [12]byte // start of the proxy's answer to a canary: HTTP/1.1 403
 }
 
 // canary contains the tries that are made instead of a command.

@@ -18,7 +18,7 @@ import (
 )
 
 // The test checks that a request to a host and port that the policy does not list is refused, in every form of the request (T37, T48, T50).
-func TestT37RefusedPlaces(t *testing.T) {
+func TestT37RefusedTargets(t *testing.T) {
 	t.Parallel()
 	addr := serve(t, seen)
 	p := port(addr)
@@ -65,12 +65,12 @@ func TestT37RefusedPlaces(t *testing.T) {
 		t.Errorf("what is allowed: %s", answer)
 	}
 	d.end()
-	for _, e := range d.told() {
+	for _, e := range d.reported() {
 		if e.Verdict == proxy.Allowed && e.Host != "allowed.test" || e.Verdict == proxy.Refused && (e.Why == "" || e.Address != "") {
 			t.Errorf("%+v", e)
 		}
 	}
-	if s := d.sums[0]; s.Refused != s.Requests-1 || s.Untold != s.Requests-proxy.MaxTold {
+	if s := d.sums[0]; s.Refused != s.Requests-1 || s.Unreported != s.Requests-proxy.MaxReported {
 		t.Errorf("%+v", s)
 	}
 }
@@ -202,7 +202,7 @@ func TestFloods(t *testing.T) {
 		t.Errorf("%v, %v", resp, err)
 	}
 	if took := time.Since(began); took < 3*head {
-		t.Errorf("twelve slow ones had more than four places: %v", took)
+		t.Errorf("twelve slow ones had more than four slots: %v", took)
 	}
 }
 

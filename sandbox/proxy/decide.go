@@ -28,14 +28,14 @@ func refusal(format string, args ...any) error {
 	return &problem{http.StatusForbidden, fmt.Sprintf(format, args...)}
 }
 
-// A place is the target of a request. Its host has the canonical form of [address.Host].
-type place struct {
+// A target is the host and port of a request. The host has the canonical form of [address.Host].
+type target struct {
 	host  string
 	plain netip.Addr // set when the host is an address
 	port  uint16
 }
 
-func (p place) String() string { return net.JoinHostPort(p.host, fmt.Sprint(p.port)) }
+func (p target) String() string { return net.JoinHostPort(p.host, fmt.Sprint(p.port)) }
 
 func newRules(p *sandbox.Policy) (r rules) {
 	r.hosts, r.err = address.ParseHosts(p.Hosts)
@@ -46,8 +46,8 @@ func newRules(p *sandbox.Policy) (r rules) {
 	return r
 }
 
-// decide returns an error when the rules do not allow a place. Plain requests and CONNECT both use it.
-func (r *rules) decide(to place) error {
+// decide returns an error when the rules do not allow a target. Plain requests and CONNECT both use it.
+func (r *rules) decide(to target) error {
 	switch {
 	case r.err != nil:
 		return refusal("the rules of this proxy cannot be read")
@@ -64,8 +64,8 @@ func (r *rules) decide(to place) error {
 // maxDials is the largest number of addresses that are tried for one name.
 const maxDials = 4
 
-// open checks the place against the rules, resolves its name, checks the addresses and dials one of them.
-func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
+// open checks the target against the rules, resolves its name, checks the addresses and dials one of them.
+func (s *session) open(ctx context.Context, to target) (net.Conn, error) {
 	if err := s.rules.decide(to); err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func (s *session) open(ctx context.Context, to place) (net.Conn, error) {
 	return nil, &problem{status, fmt.Sprintf("no connection to %s", to)}
 }
 
-// addresses returns the addresses of a place that may be dialed. The error does not reveal refused addresses to the process.
-func (s *session) addresses(ctx context.Context, to place) (list []netip.Addr, err error) {
+// addresses returns the addresses of a target that may be dialed. The error does not reveal refused addresses to the process.
+func (s *session) addresses(ctx context.Context, to target) (list []netip.Addr, err error) {
 	all := []netip.Addr{to.plain}
 	if !to.plain.IsValid() {
 		resolver := s.cfg.Resolver

@@ -29,7 +29,7 @@ type inside struct {
 	all []proxy.Event
 }
 
-func (i *inside) told() []proxy.Event {
+func (i *inside) reported() []proxy.Event {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return append([]proxy.Event(nil), i.all...)
@@ -136,7 +136,7 @@ func TestT37ProgramsInside(t *testing.T) {
 		}
 	}
 	var up, down int64
-	for _, e := range i.told() {
+	for _, e := range i.reported() {
 		if e.Tag != "call-1" || e.Verdict == proxy.Allowed && e.Host != "example.com" {
 			t.Errorf("%+v", e)
 		}
@@ -169,8 +169,8 @@ func TestTunnelEndsWithTheCall(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("the host still has a connection")
 	}
-	if events := i.told(); len(events) != 1 || events[0].Verdict != proxy.Allowed {
-		t.Errorf("told when the call had ended: %+v", events)
+	if events := i.reported(); len(events) != 1 || events[0].Verdict != proxy.Allowed {
+		t.Errorf("reported when the call had ended: %+v", events)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestFactsBehindAProxy(t *testing.T) {
 	if err != nil || !facts.Net.Held || !strings.Contains(facts.Net.Mechanism, "proxy") {
 		t.Errorf("%+v, %v", facts.Net, err)
 	}
-	if events := i.told(); len(events) != 1 || events[0].Tag != sandbox.CanaryTag || events[0].Verdict != proxy.Refused {
+	if events := i.reported(); len(events) != 1 || events[0].Tag != sandbox.CanaryTag || events[0].Verdict != proxy.Refused {
 		t.Errorf("%+v", events)
 	}
 }

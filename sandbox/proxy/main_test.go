@@ -37,7 +37,7 @@ type testProxy struct {
 	sums   []proxy.Summary
 }
 
-func (d *testProxy) told() []proxy.Event {
+func (d *testProxy) reported() []proxy.Event {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]proxy.Event(nil), d.events...)

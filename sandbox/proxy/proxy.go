@@ -24,7 +24,7 @@ type Config struct {
 	Resolver *net.Resolver // nil means the system's resolver
 	// Headers adds headers to plain requests. Nil adds none.
 	Headers Headers
-	// Report is called when a request has ended, before Serve returns, for the first [MaxTold] requests of a run. It is called
+	// Report is called when a request has ended, before Serve returns, for the first [MaxReported] requests of a run. It is called
 	// concurrently. May be nil.
 	Report func(Event)
 	// Summary is called at the end of each run that sent requests; may be nil.
@@ -51,8 +51,8 @@ type Plain struct {
 	Port   uint16
 }
 
-// MaxTold is the maximum number of requests of one run for which an event is reported.
-const MaxTold = 100
+// MaxReported is the maximum number of requests of one run for which an event is reported.
+const MaxReported = 100
 
 // Verdict is the outcome of a request.
 type Verdict string
@@ -81,15 +81,15 @@ type Event struct {
 
 // A Summary counts all requests of a run.
 type Summary struct {
-	Tag                       string
-	Requests, Refused, Untold int64 // Untold counts the requests for which no event was reported
-	Up, Down                  int64
+	Tag                           string
+	Requests, Refused, Unreported int64 // Unreported counts the requests for which no event was reported
+	Up, Down                      int64
 }
 
 // A Proxy implements [sandbox.Gateway]. Its methods may be called concurrently.
 type Proxy struct {
-	cfg  Config
-	room chan struct{} // slots for the connections of all runs
+	cfg   Config
+	slots chan struct{} // slots for the connections of all runs
 }
 
 // New returns a Proxy.
@@ -108,7 +108,7 @@ func New(cfg Config) *Proxy {
 	if cfg.All == 0 {
 		cfg.All = 1024
 	}
-	return &Proxy{cfg: cfg, room: make(chan struct{}, cfg.All)}
+	return &Proxy{cfg: cfg, slots: make(chan struct{}, cfg.All)}
 }
 
 // A session is the proxy's state for one run.
@@ -117,7 +117,7 @@ type session struct {
 	tag    string
 	policy *sandbox.Policy
 	rules  rules
-	room   chan struct{}
+	slots  chan struct{}
 
 	mu  sync.Mutex
 	sum Summary
@@ -125,17 +125,17 @@ type session struct {
 
 // Serve implements [sandbox.Gateway].
 func (p *Proxy) Serve(ctx context.Context, tag string, policy *sandbox.Policy, l net.Listener) {
-	s := &session{Proxy: p, tag: tag, policy: policy, room: make(chan struct{}, p.cfg.Each), sum: Summary{Tag: tag}}
+	s := &session{Proxy: p, tag: tag, policy: policy, slots: make(chan struct{}, p.cfg.Each), sum: Summary{Tag: tag}}
 	s.rules = newRules(policy)
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	var all sync.WaitGroup
-	for enter(ctx, s.room) {
+	for enter(ctx, s.slots) {
 		conn, err := accept(ctx, l)
 		if err != nil {
 			break
 		}
 		all.Go(func() {
-			defer func() { <-s.room }()
+			defer func() { <-s.slots }()
 			s.attend(ctx, conn)
 		})
 	}
@@ -145,10 +145,10 @@ func (p *Proxy) Serve(ctx context.Context, tag string, policy *sandbox.Policy, l
 	}
 }
 
-// enter takes a slot in room. It reports false when ctx ends first.
-func enter(ctx context.Context, room chan struct{}) bool {
+// enter takes a slot. It reports false when ctx ends first.
+func enter(ctx context.Context, slots chan struct{}) bool {
 	select {
-	case room <- struct{}{}:
+	case slots <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
@@ -176,10 +176,10 @@ func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
 func (s *session) attend(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if !enter(ctx, s.Proxy.room) {
+	if !enter(ctx, s.Proxy.slots) {
 		return
 	}
-	defer func() { <-s.Proxy.room }()
+	defer func() { <-s.Proxy.slots }()
 	began := time.Now()
 	e := &Event{Tag: s.tag, Source: s.policy.Source, Verdict: Allowed}
 	defer func() {
@@ -187,12 +187,12 @@ func (s *session) attend(ctx context.Context, conn net.Conn) {
 			e.Verdict, e.Why = Failed, "the proxy failed"
 		}
 		e.Took = time.Since(began)
-		s.tell(e)
+		s.report(e)
 	}()
 	s.serve(ctx, conn, e)
 }
 
-func (s *session) tell(e *Event) {
+func (s *session) report(e *Event) {
 	s.mu.Lock()
 	s.sum.Requests++
 	if e.Verdict == Refused {
@@ -200,12 +200,12 @@ func (s *session) tell(e *Event) {
 	}
 	s.sum.Up += e.Up
 	s.sum.Down += e.Down
-	told := s.sum.Requests <= MaxTold
-	if !told {
-		s.sum.Untold++
+	reported := s.sum.Requests <= MaxReported
+	if !reported {
+		s.sum.Unreported++
 	}
 	s.mu.Unlock()
-	if told && s.cfg.Report != nil {
+	if reported && s.cfg.Report != nil {
 		s.cfg.Report(*e)
 	}
 }

@@ -71,7 +71,7 @@ func TestTunnel(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(rest), err)
 	}
 	d.end()
-	events := d.told()
+	events := d.reported()
 	if len(events) != 1 || len(d.sums) != 1 {
 		t.Fatalf("%+v, %+v", events, d.sums)
 	}
@@ -170,7 +170,7 @@ func TestHostsThatAreNotThere(t *testing.T) {
 		}
 	}
 	d.end()
-	for _, e := range d.told() {
+	for _, e := range d.reported() {
 		if e.Verdict != proxy.Failed || e.Why == "" {
 			t.Errorf("%+v", e)
 		}

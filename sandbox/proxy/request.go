@@ -23,7 +23,7 @@ const (
 // differently.
 type request struct {
 	method string
-	to     place
+	to     target
 	path   string // path and query of a plain request
 	fields []field
 	length int64 // length of the body in bytes; -1 for a chunked body
@@ -142,7 +142,7 @@ func (r *request) target(text string) (err error) {
 	usual := ""
 	switch {
 	case r.method == http.MethodConnect:
-		if r.to, err = readPlace(text, ""); err != nil {
+		if r.to, err = parseTarget(text, ""); err != nil {
 			return err
 		}
 	case len(text) < 7 || !strings.EqualFold(text[:7], "http://"):
@@ -152,7 +152,7 @@ func (r *request) target(text string) (err error) {
 	default:
 		end := 7 + strings.IndexAny(text[7:]+"/", "/?#")
 		usual = "80"
-		if r.to, err = readPlace(text[7:end], usual); err != nil {
+		if r.to, err = parseTarget(text[7:end], usual); err != nil {
 			return err
 		}
 		if r.path = text[end:]; !strings.HasPrefix(r.path, "/") {
@@ -173,15 +173,15 @@ func (r *request) target(text string) (err error) {
 		if usual == "" {
 			usual = strconv.Itoa(int(r.to.port)) // Some clients omit the port in Host when it is the usual one.
 		}
-		if said, err := readPlace(hosts[0], usual); err != nil || said != r.to {
+		if host, err := parseTarget(hosts[0], usual); err != nil || host != r.to {
 			return refusal("the Host header differs from the host of the target")
 		}
 	}
 	return nil
 }
 
-// readPlace parses a host and a port. When usual is empty, the port is required.
-func readPlace(text, usual string) (to place, err error) {
+// parseTarget parses a host and a port. When usual is empty, the port is required.
+func parseTarget(text, usual string) (to target, err error) {
 	host, port := text, usual
 	if i := strings.LastIndexByte(text, ':'); i > strings.LastIndexByte(text, ']') {
 		host, port = text[:i], text[i+1:]
