@@ -9,28 +9,30 @@ import (
 
 // recorder stores the reports of a tool as text.
 type recorder struct {
-	told []string
-	err  error
+	reports []string
+	err     error
 }
 
-func (r *recorder) tell(s string) error {
-	r.told = append(r.told, s)
+func (r *recorder) report(s string) error {
+	r.reports = append(r.reports, s)
 	return r.err
 }
 
 func (r *recorder) Progress(p tool.Progress) error {
-	return r.tell("progress " + string(p.Status) + " " + p.Message)
+	return r.report("progress " + string(p.Status) + " " + p.Message)
 }
 func (r *recorder) Activity(id, typ, content string) error {
-	return r.tell("activity " + id + " " + typ + " " + content)
+	return r.report("activity " + id + " " + typ + " " + content)
 }
-func (r *recorder) ActivityDelta(id, patch string) error { return r.tell("delta " + id + " " + patch) }
+func (r *recorder) ActivityDelta(id, patch string) error {
+	return r.report("delta " + id + " " + patch)
+}
 func (r *recorder) Output(stream string, b []byte) error {
-	return r.tell("output " + stream + " " + string(b))
+	return r.report("output " + stream + " " + string(b))
 }
-func (r *recorder) SaveCheckpoint(b []byte) error { return r.tell("checkpoint " + string(b)) }
+func (r *recorder) SaveCheckpoint(b []byte) error { return r.report("checkpoint " + string(b)) }
 func (r *recorder) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact, error) {
-	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, r.tell("artifact " + name)
+	return tool.Artifact{Name: name, MIMEType: mimeType, Size: int64(len(b))}, r.report("artifact " + name)
 }
 
 type operation struct {
@@ -45,9 +47,9 @@ func TestReporting(t *testing.T) {
 	c := &tool.Call{Reporter: r}
 	one := operation{"add", "/n", 1}
 	tests := []struct {
-		name string
-		tell func() error
-		want string
+		name   string
+		report func() error
+		want   string
 	}{
 		{"progress", func() error { return c.Progress(tool.ProgressRunning, 0.5, "half") }, "progress running half"},
 		{"activity", func() error { return c.Activity("a", "plan", map[string]int{"n": 1}) }, `activity a plan {"n":1}`},
@@ -59,11 +61,11 @@ func TestReporting(t *testing.T) {
 	}
 	for i, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := tt.tell(); !errors.Is(err, over) {
+			if err := tt.report(); !errors.Is(err, over) {
 				t.Errorf("error = %v, want the reporter's", err)
 			}
-			if len(r.told) != i+1 || r.told[i] != tt.want {
-				t.Errorf("told %q, want %q", r.told, tt.want)
+			if len(r.reports) != i+1 || r.reports[i] != tt.want {
+				t.Errorf("reports %q, want %q", r.reports, tt.want)
 			}
 		})
 	}
@@ -78,8 +80,8 @@ func TestReportingRefusesWhatHasNoJSONForm(t *testing.T) {
 	if err := c.ActivityDelta("a", make(chan int)); err == nil {
 		t.Error("ActivityDelta took a channel")
 	}
-	if len(r.told) != 0 {
-		t.Errorf("told %q", r.told)
+	if len(r.reports) != 0 {
+		t.Errorf("reports %q", r.reports)
 	}
 }
 

@@ -18,7 +18,7 @@ func TestEffectsNormal(t *testing.T) {
 			tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyReadOnly, Tier: tool.Confirm},
 		},
 		{
-			"what is said stays",
+			"what is declared stays",
 			tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyNetwork, Tier: tool.Escalate, ConcurrencySafe: true, OpenWorld: true},
 			tool.Effects{Mutability: tool.ReadOnly, Safety: tool.SafetyNetwork, Tier: tool.Escalate, ConcurrencySafe: true, OpenWorld: true},
 		},

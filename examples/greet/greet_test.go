@@ -19,7 +19,7 @@ func Example() {
 	})
 	fmt.Println(res.ModelText(), err)
 	fmt.Println(res.JSON())
-	fmt.Println(heard.ProgressTold()[0].Message)
+	fmt.Println(heard.ProgressReports()[0].Message)
 	fmt.Println(string(t.Descriptor().Parameters))
 	// Output:
 	// Hello Ada! Hello Ada! <nil>

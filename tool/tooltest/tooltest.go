@@ -91,16 +91,16 @@ func (r *Recorder) Input(c tool.Controls) (io.ReadCloser, error) {
 	return r.Keys, r.keep(func() { r.Controls = c })
 }
 
-// ProgressTold returns the progress reports so far, in order.
-func (r *Recorder) ProgressTold() []tool.Progress {
+// ProgressReports returns the progress reports so far, in order.
+func (r *Recorder) ProgressReports() []tool.Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.progress)
 }
 
-// ActivitiesTold returns the activities and the changes of activities, in order, one text for each: the id, the type (not for a change) and
+// ActivityReports returns the activities and the changes of activities, in order, one text for each: the id, the type (not for a change) and
 // the JSON.
-func (r *Recorder) ActivitiesTold() []string {
+func (r *Recorder) ActivityReports() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.activities)

@@ -10,7 +10,7 @@ import (
 	"github.com/toold-dev/toold/tool/tooltest"
 )
 
-func TestRecorderKeepsWhatACallTells(t *testing.T) {
+func TestRecorderKeepsReports(t *testing.T) {
 	r := &tooltest.Recorder{}
 	c := &tool.Call{Reporter: r}
 	var wg sync.WaitGroup
@@ -34,10 +34,10 @@ func TestRecorderKeepsWhatACallTells(t *testing.T) {
 	if r.Stream("stdout") != "xxxxxxxxxx" || len(r.Stream("stderr")) != 20 || r.Stream("other") != "" {
 		t.Errorf("streams %q, %q, %q", r.Stream("stdout"), r.Stream("stderr"), r.Stream("other"))
 	}
-	if p := r.ProgressTold(); len(p) != 1 || p[0].Message != "half" {
+	if p := r.ProgressReports(); len(p) != 1 || p[0].Message != "half" {
 		t.Errorf("progress %+v", p)
 	}
-	if got, want := r.ActivitiesTold(), []string{"a plan 1", "a []"}; !slices.Equal(got, want) {
+	if got, want := r.ActivityReports(), []string{"a plan 1", "a []"}; !slices.Equal(got, want) {
 		t.Errorf("activities %q, want %q", got, want)
 	}
 }

@@ -130,13 +130,13 @@ func TestWhatDoesNotFitIsInvalid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			args := typed.Args(json.RawMessage(tt.args))
 			_, executed := x.Execute(t.Context(), &tool.Call{Arguments: args})
-			for door, err := range map[string]error{"Validate": x.(tool.Validator).Validate(args), "Execute": executed} {
+			for method, err := range map[string]error{"Validate": x.(tool.Validator).Validate(args), "Execute": executed} {
 				var e *tool.Error
 				if !errors.As(err, &e) || e.Code != tool.InvalidArguments {
-					t.Fatalf("%s = %v, want INVALID_ARGUMENTS", door, err)
+					t.Fatalf("%s = %v, want INVALID_ARGUMENTS", method, err)
 				}
 				if len(e.Violations) != 1 || !strings.HasPrefix(e.Violations[0].Field, tt.field) || e.Violations[0].Description == "" || e.Message == "" {
-					t.Errorf("%s = %q %+v, want a violation of %s", door, e.Message, e.Violations, tt.field)
+					t.Errorf("%s = %q %+v, want a violation of %s", method, e.Message, e.Violations, tt.field)
 				}
 			}
 		})

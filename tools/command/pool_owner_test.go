@@ -132,7 +132,7 @@ func TestHotPlaceAwaited(t *testing.T) {
 		_, err := busy.within(holds, `{"do":"hang"}`)
 		over <- err
 	}()
-	for len(busy.reporter.ProgressTold()) == 0 {
+	for len(busy.reporter.ProgressReports()) == 0 {
 		time.Sleep(time.Millisecond)
 		select {
 		case err := <-over:

@@ -73,7 +73,7 @@ func TestHotServesMany(t *testing.T) {
 		if out := c.reporter.Stream("stdout"); out != "noise\n" {
 			t.Errorf("output %q", out)
 		}
-		if p := c.reporter.ProgressTold(); len(p) != 0 {
+		if p := c.reporter.ProgressReports(); len(p) != 0 {
 			t.Errorf("what came after the end was told: %v", p)
 		}
 	}
@@ -136,7 +136,7 @@ func TestHotCancel(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
 	go func() {
-		for len(c.reporter.ProgressTold()) == 0 {
+		for len(c.reporter.ProgressReports()) == 0 {
 			time.Sleep(5 * time.Millisecond)
 		}
 		cancel(why)

@@ -85,10 +85,10 @@ echo stderr >&2
 	if err != nil || !r.IsSuccess() || r.JSON() != "null" {
 		t.Fatalf("%v, %v", r, err)
 	}
-	if p := one.reporter.ProgressTold(); len(p) != 1 || p[0].Status != tool.ProgressRunning || p[0].Fraction != 0.5 || p[0].Message != "half" {
+	if p := one.reporter.ProgressReports(); len(p) != 1 || p[0].Status != tool.ProgressRunning || p[0].Fraction != 0.5 || p[0].Message != "half" {
 		t.Errorf("progress %+v", p)
 	}
-	if a := strings.Join(one.reporter.ActivitiesTold(), "|"); a != `a plan {"n":1}|a [{"op":"replace","path":"/n","value":2}]` {
+	if a := strings.Join(one.reporter.ActivityReports(), "|"); a != `a plan {"n":1}|a [{"op":"replace","path":"/n","value":2}]` {
 		t.Errorf("activities %s", a)
 	}
 	if out, log, e := one.reporter.Stream("stdout"), one.reporter.Stream("log"), one.reporter.Stream("stderr"); out != "words\n" || log != "more" || e != "stderr\n" {
