@@ -49,8 +49,8 @@ func Parse(text string) Parsed {
 // requested arguments, the caller, the user for whom the call acts, run and thread, and the declaration of a frontend tool. Arguments that
 // are not valid JSON are covered by their bytes.
 func RequestDigest(s *Spec, arguments Parsed, caller string) string {
-	var room [digestRoom]byte
-	b := append(room[:0], requestDomain...)
+	var buffer [digestCapacity]byte
+	b := append(buffer[:0], requestDomain...)
 	if arguments.Err != nil {
 		b = append(b, 'x')
 		b = append(b, arguments.Text...)
@@ -68,8 +68,8 @@ func RequestDigest(s *Spec, arguments Parsed, caller string) string {
 	return hexSum(b)
 }
 
-// digestRoom is the size of a buffer on the stack, in bytes. It is enough for most requests; longer ones use the heap.
-const digestRoom = 1 << 10
+// digestCapacity is the size of a buffer on the stack, in bytes. It is enough for most requests; longer ones use the heap.
+const digestCapacity = 1 << 10
 
 // canonicalText returns the canonical form of JSON text, or the text itself when it does not parse.
 func canonicalText(text json.RawMessage) string {

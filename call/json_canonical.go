@@ -106,14 +106,14 @@ func (p *jsonParser) sortForm(members []jsonMember) {
 		order = append(order, i)
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(members[a].name, members[b].name) })
-	p.room = p.room[:0]
+	p.sorting = p.sorting[:0]
 	for i, at := range order {
 		if i > 0 {
-			p.room = append(p.room, ',')
+			p.sorting = append(p.sorting, ',')
 		}
-		p.room = append(p.room, p.form[members[at].from:members[at].to]...)
+		p.sorting = append(p.sorting, p.form[members[at].from:members[at].to]...)
 	}
-	p.form = append(p.form[:members[0].from], p.room...)
+	p.form = append(p.form[:members[0].from], p.sorting...)
 }
 
 func sorted(members []jsonMember) bool {

@@ -53,9 +53,9 @@ func TestCanonicalVectors(t *testing.T) {
 	}
 }
 
-// TestT102CanonicalFormTellsValuesApart (T102) checks that values that a tool could distinguish have different canonical forms, and that
+// TestT102CanonicalFormSeparatesValues (T102) checks that values that a tool could distinguish have different canonical forms, and that
 // equal values have the same form. Approvals are bound to digests of canonical forms.
-func TestT102CanonicalFormTellsValuesApart(t *testing.T) {
+func TestT102CanonicalFormSeparatesValues(t *testing.T) {
 	tests := []struct {
 		name, a, b string
 		equal      bool

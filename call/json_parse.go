@@ -67,9 +67,9 @@ type jsonParser struct {
 	members []jsonMember
 	items   []any
 
-	writes bool   // Also write the canonical form.
-	form   []byte // canonical form of the parsed part
-	room   []byte // buffer for sorting members
+	writes  bool   // Also write the canonical form.
+	form    []byte // canonical form of the parsed part
+	sorting []byte // buffer for sorting members
 }
 
 type jsonMember struct {

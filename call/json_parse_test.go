@@ -167,7 +167,7 @@ func TestParseJSONRefuses(t *testing.T) {
 	}
 }
 
-func TestParseJSONTellsTruncation(t *testing.T) {
+func TestParseJSONReportsTruncation(t *testing.T) {
 	tests := []struct{ name, text, reason string }{
 		{"object", `{`, "expected a member name in double quotes"},
 		{"name", `{"a`, `expected '"' at the end of a string`},

@@ -32,20 +32,20 @@ func EncodeCall(c *Call) ([]byte, error) { return AppendCall(nil, c) }
 // AppendCall appends the result of EncodeCall to b. After an error it returns b unchanged, but it may have overwritten bytes between the
 // length and the capacity of b.
 func AppendCall(b []byte, c *Call) ([]byte, error) {
-	w := &wire{out: append(slices.Grow(b, roomFor(c)), storedVersion)}
+	w := &wire{out: append(slices.Grow(b, capacityFor(c)), storedVersion)}
 	start := w.open()
 	callFields(w, c)
 	w.close(start)
 	return w.written(b)
 }
 
-// roomFor estimates the length of a call's stored form, rather too high than too low.
-func roomFor(c *Call) int {
-	room := 768 + len(c.Requested) + len(c.Effective) + len(c.Checkpoint) + 1024*len(c.Rounds)
+// capacityFor estimates the length of a call's stored form, rather too high than too low.
+func capacityFor(c *Call) int {
+	capacity := 768 + len(c.Requested) + len(c.Effective) + len(c.Checkpoint) + 1024*len(c.Rounds)
 	if c.Result != nil {
-		room += len(c.Result.Data) + len(c.Result.Message)
+		capacity += len(c.Result.Data) + len(c.Result.Message)
 	}
-	return room
+	return capacity
 }
 
 // DecodeCall decodes the result of EncodeCall.

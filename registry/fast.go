@@ -94,7 +94,7 @@ func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
 		f.never = !*s.Always
 		return f
 	}
-	if !knowsAll(s) {
+	if !supportsAll(s) {
 		c.unknown = true
 	}
 	if c.unknown {
@@ -106,8 +106,8 @@ func (c *fastCompiler) schema(s *jsonschema.Schema) *fastSchema {
 	return f
 }
 
-// knowsAll reports whether the fast check supports all keywords of a schema.
-func knowsAll(s *jsonschema.Schema) bool {
+// supportsAll reports whether the fast check supports all keywords of a schema.
+func supportsAll(s *jsonschema.Schema) bool {
 	object := s.PropertyNames == nil && !s.RegexProperties && len(s.PatternProperties) == 0 && len(s.Dependencies) == 0 &&
 		len(s.DependentRequired) == 0 && len(s.DependentSchemas) == 0 && s.UnevaluatedProperties == nil
 	array := !s.UniqueItems && s.AdditionalItems == nil && len(s.PrefixItems) == 0 && s.Contains == nil && s.UnevaluatedItems == nil

@@ -59,7 +59,7 @@ func TestT125SharedToolsTakeSquattedNames(t *testing.T) {
 		t.Errorf("deploy is of %q", got)
 	}
 	if c, err := w.Next(t.Context()); err != nil || !slices.Equal(c.Removed, []string{"deploy"}) || !slices.Equal(c.Added, []string{"ship"}) {
-		t.Errorf("the watcher hears %+v, %v", c, err)
+		t.Errorf("the watcher receives %+v, %v", c, err)
 	}
 	if err := r.Register("a:pool", named("deploy")...); !errors.As(err, new(*registry.DuplicateError)) {
 		t.Errorf("a new tool took the name of a shared one: %v", err)

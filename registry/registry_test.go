@@ -329,7 +329,7 @@ func TestWatch(t *testing.T) {
 			synctest.Wait()
 			select {
 			case c := <-changes:
-				t.Errorf("%s: told %+v", what, c)
+				t.Errorf("%s: received %+v", what, c)
 			default:
 			}
 		}

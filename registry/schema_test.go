@@ -165,7 +165,7 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 	tests := []struct{ name, schema, reason string }{
 		{"remote reference", `{"$ref":"` + srv.URL + `/s.json"}`, "must begin with #"},
 		{"remote reference deep inside", `{"properties":{"a":{"items":{"$ref":"` + srv.URL + `/s.json"}}}}`, "must begin with #"},
-		{"remote reference outside the known places", `{"$ref":"#/x/y","x":{"y":{"$ref":"` + srv.URL + `/s.json"}}}`, "must begin with #"},
+		{"remote reference outside the known locations", `{"$ref":"#/x/y","x":{"y":{"$ref":"` + srv.URL + `/s.json"}}}`, "must begin with #"},
 		{"file reference", `{"$ref":"file://` + file + `"}`, "must begin with #"},
 		{"file reference by a relative path", `{"$ref":"s.json"}`, "must begin with #"},
 		{"file reference through an id", `{"$id":"file://` + file + `","$ref":"schema.json"}`, "must begin with #"},

@@ -222,13 +222,13 @@ func TestQuarantineIsPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c, err := w.Next(context.Background()); err != nil || len(c.Removed) != 1 {
-			t.Errorf("told %+v, %v", c, err)
+			t.Errorf("received %+v, %v", c, err)
 		}
 		if _, err := r.Accept(r.Quarantined()[0].Source, "weather", r.Quarantined()[0].Waiting.Digest, "oscar"); err != nil {
 			t.Fatal(err)
 		}
 		if c, err := w.Next(context.Background()); err != nil || len(c.Added) != 1 {
-			t.Errorf("told %+v, %v", c, err)
+			t.Errorf("received %+v, %v", c, err)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func ToBatchSpec(in *tooldv1.BatchSpec) (spec call.BatchSpec, err error) {
 	for i, c := range in.GetCalls() {
 		one, err := ToSpec(c)
 		if err != nil {
-			return spec, Placed(err, "spec", "spec.calls["+strconv.Itoa(i)+"]")
+			return spec, ReplaceFieldPrefix(err, "spec", "spec.calls["+strconv.Itoa(i)+"]")
 		}
 		spec.Calls = append(spec.Calls, one)
 	}
@@ -65,8 +65,8 @@ func ToBatchOptions(in batchOptions, usual call.Strategy) (out call.BatchOptions
 	return out, nil
 }
 
-// Placed changes the field names in a refusal: it replaces the prefix before by the prefix after.
-func Placed(err error, before, after string) error {
+// ReplaceFieldPrefix changes the field names in a refusal: it replaces the prefix before by the prefix after.
+func ReplaceFieldPrefix(err error, before, after string) error {
 	var refusal *call.Refusal
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 {
 		return err
@@ -87,7 +87,7 @@ const MaxFrame = 1 << 20
 
 func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {
 	out := &tooldv1.BatchFinished{BatchId: b.BatchID, Open: b.Open}
-	room := MaxFrame
+	capacity := MaxFrame
 	for _, c := range b.Calls {
 		r := &tooldv1.BatchResult{CallId: c.ID, ModelCallId: c.ModelCallID, Status: FromStatus(c.Status), Executed: FromExecuted(c.Executed)}
 		if s := c.Open(); s != nil {
@@ -95,8 +95,8 @@ func fromBatchFinished(b *call.BatchFinished) *tooldv1.BatchFinished {
 		}
 		if c.Status.Terminal() {
 			r.Result = FromResult(c.Result)
-			if room -= proto.Size(r.Result); room < 0 {
-				room += proto.Size(r.Result)
+			if capacity -= proto.Size(r.Result); capacity < 0 {
+				capacity += proto.Size(r.Result)
 				r.Result, r.LeftOut = nil, true
 			}
 		}

@@ -41,7 +41,7 @@ type encoder struct {
 // encoders are reused, except those with large buffers.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-const keptRoom = 16 << 10
+const keptCapacity = 16 << 10
 
 // written returns a copy of the encoded bytes, so that the encoder's buffer can be reused.
 func written(write func(*encoder)) ([]byte, error) {
@@ -49,7 +49,7 @@ func written(write func(*encoder)) ([]byte, error) {
 	w.b, w.err = w.b[:0], nil
 	write(w)
 	b, err := bytes.Clone(w.b), w.err
-	if cap(w.b) <= keptRoom {
+	if cap(w.b) <= keptCapacity {
 		encoders.Put(w)
 	}
 	return b, err
@@ -268,7 +268,7 @@ func encodedSnapshot(c *call.Call) ([]byte, error) {
 		w.call(c)
 		w.close(at)
 	})
-	if err == nil && len(b) <= keptRoom {
+	if err == nil && len(b) <= keptCapacity {
 		lastSnapshot.Store(&snapshot{c, b})
 	}
 	return b, err

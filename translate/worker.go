@@ -204,7 +204,7 @@ func ToProgress(p *tooldv1.Progress) tool.Progress {
 // Limits of a worker's description of a call.
 const (
 	maxDescribed = 64 << 10 // bytes in total
-	maxPlaces    = 256
+	maxLocations = 256
 	maxNotes     = 64
 	maxPreviews  = 16
 	maxCommand   = 64
@@ -212,7 +212,7 @@ const (
 
 // ToDescription translates a description. Every field is optional.
 func ToDescription(d *tooldv1.Description) (*tool.Description, error) {
-	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxPlaces || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews ||
+	if proto.Size(d) > maxDescribed || len(d.GetLocations()) > maxLocations || len(d.GetNotes()) > maxNotes || len(d.GetPreview()) > maxPreviews ||
 		len(d.GetCommand()) > maxCommand {
 		return nil, errors.New("the description is too large")
 	}

@@ -44,7 +44,7 @@ func (aiSDK) part(p *parser, part node, hosted map[string]bool) error {
 		return part.refuse("is a part of a stream; send the complete message")
 	case "tool-call":
 	case "text":
-		p.say(part.get("text"))
+		p.addText(part.get("text"))
 		return nil
 	default:
 		return nil

@@ -42,7 +42,7 @@ func (anthropic) block(p *parser, b node) error {
 		return err
 	}
 	if kind == "text" {
-		p.say(b.get("text"))
+		p.addText(b.get("text"))
 	}
 	if kind != "tool_use" {
 		return nil // The part has no call for the client: it is text, reasoning, or a call that Anthropic's server ran. The method results checks results in the response.

@@ -38,7 +38,7 @@ func (gemini) part(p *parser, part node) error {
 		return part.refuse("has function_call; send the JSON of the API, which has functionCall")
 	case c.absent():
 		if part.get("thought").raw() != "true" {
-			p.say(part.get("text"))
+			p.addText(part.get("text"))
 		}
 		return nil
 	}

@@ -338,9 +338,9 @@ func (s *strictSchema) walk(n node, schema any) {
 	var drop []bool
 	for m, v := range n.members() {
 		p, declared := properties[m.name]
-		gone := declared && v.absent() && !slices.Contains(required, any(m.name)) && s.rejectsNull(p)
-		members, drop = append(members, m), append(drop, gone)
-		if declared && !gone {
+		dropped := declared && v.absent() && !slices.Contains(required, any(m.name)) && s.rejectsNull(p)
+		members, drop = append(members, m), append(drop, dropped)
+		if declared && !dropped {
 			s.walk(v, p)
 		}
 	}

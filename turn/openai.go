@@ -21,12 +21,12 @@ func (openAI) parse(p *parser, m node) error {
 	if old := m.get("function_call"); !old.absent() {
 		return old.refuse("is the older form of a call, which has no id; ask the model with tools, not with functions")
 	}
-	p.say(m.get("content"))
+	p.addText(m.get("content"))
 	for part := range m.get("content").items() {
 		if strings.Contains(part.get("type").str(), "result") {
 			return part.forged()
 		}
-		p.say(part.get("text"))
+		p.addText(part.get("text"))
 	}
 	calls := m.get("tool_calls")
 	if calls.absent() {

@@ -18,7 +18,7 @@ func TestRefusals(t *testing.T) {
 		provider turn.Provider
 		message  string
 		field    string // field that the violation names
-		says     string
+		contains string
 	}{
 		{"no provider", "grok", `{}`, "provider", "openai-responses"},
 		{"not JSON", openai, `{"role":`, "message", "cut off"},
@@ -82,8 +82,8 @@ func TestRefusals(t *testing.T) {
 			if !errors.As(err, &refusal) {
 				t.Fatalf("got %v, want a refusal", err)
 			}
-			if refusal.Kind != call.InvalidArgument || refusal.Violations[0].Field != tt.field || !strings.Contains(refusal.Message, tt.says) {
-				t.Errorf("got %s %v, want a violation of %s that says %q", refusal.Kind, refusal.Violations, tt.field, tt.says)
+			if refusal.Kind != call.InvalidArgument || refusal.Violations[0].Field != tt.field || !strings.Contains(refusal.Message, tt.contains) {
+				t.Errorf("got %s %v, want a violation of %s that contains %q", refusal.Kind, refusal.Violations, tt.field, tt.contains)
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func (responses) item(p *parser, item node, hosted map[string]bool) error {
 		return responses{}.call(p, item)
 	case kind == "message":
 		for part := range item.get("content").items() {
-			p.say(part.get("text"))
+			p.addText(part.get("text"))
 		}
 		return item.assistant("assistant")
 	case slices.Contains(serverSide, kind):

@@ -218,8 +218,8 @@ func (p *parser) add(f *found) error {
 	return nil
 }
 
-// say adds a text of the model. The next call that toold runs gets this text. An absent text adds nothing.
-func (p *parser) say(text node) {
+// addText adds a text of the model. The next call that toold runs gets this text. An absent text adds nothing.
+func (p *parser) addText(text node) {
 	s := strings.TrimSpace(text.str())
 	if s != "" && len(p.text) > 0 {
 		s = "\n\n" + s

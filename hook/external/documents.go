@@ -20,13 +20,13 @@ type DocumentKey struct {
 func ParseDocumentKey(text string) (DocumentKey, error) {
 	scope, key, ok := strings.Cut(text, "/")
 	k := DocumentKey{Scope: tool.Scope(scope), Key: key}
-	if !ok || key == "" || !known(k.Scope) {
+	if !ok || key == "" || !isScope(k.Scope) {
 		return k, fmt.Errorf("%q is not RUN/key, THREAD/key or NAMESPACE/key", text)
 	}
 	return k, nil
 }
 
-func known(s tool.Scope) bool {
+func isScope(s tool.Scope) bool {
 	return s == tool.RunScope || s == tool.ThreadScope || s == tool.NamespaceScope
 }
 
@@ -58,7 +58,7 @@ func CheckCommands(commands []tool.Command) error {
 			return &hook.ProtocolError{Message: fmt.Sprintf("document command %d: ", i+1) + fmt.Sprintf(format, args...)}
 		}
 		switch {
-		case !known(c.Scope):
+		case !isScope(c.Scope):
 			return wrong("scope %q is not RUN, THREAD or NAMESPACE", c.Scope)
 		case c.Key == "" || len(c.Key) > 256:
 			return wrong("a key must have 1 to 256 bytes")

@@ -37,10 +37,10 @@ type Config struct {
 
 // A Line limits the concurrent questions to one hook and lets further calls wait. Its methods may be called concurrently.
 type Line struct {
-	name   string
-	log    *zap.Logger
-	places chan struct{}
-	times  *metric.Histogram
+	name  string
+	log   *zap.Logger
+	slots chan struct{}
+	times *metric.Histogram
 
 	mu      sync.Mutex
 	waiting int
@@ -58,7 +58,7 @@ func NewLine(cfg Config) *Line {
 	if cfg.Log == nil {
 		cfg.Log = zap.NewNop()
 	}
-	return &Line{name: cfg.Name, log: cfg.Log, places: make(chan struct{}, cfg.AtOnce), times: metric.NewTimes()}
+	return &Line{name: cfg.Name, log: cfg.Log, slots: make(chan struct{}, cfg.AtOnce), times: metric.NewTimes()}
 }
 
 // Ask waits for a slot and calls ask. It counts an error of ask as a failure of the hook, unless the call was cancelled meanwhile.
@@ -69,7 +69,7 @@ func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 	}
 	began, err := time.Now(), errPanic
 	defer func() {
-		<-l.places
+		<-l.slots
 		l.ended(ctx, time.Since(began), err)
 	}()
 	err = ask(ctx)
@@ -79,7 +79,7 @@ func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 // enter takes a slot.
 func (l *Line) enter(ctx context.Context) error {
 	select {
-	case l.places <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	default:
 	}
@@ -98,7 +98,7 @@ func (l *Line) enter(ctx context.Context) error {
 		l.mu.Unlock()
 	}()
 	select {
-	case l.places <- struct{}{}:
+	case l.slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("waited for other calls of the hook: %w", context.Cause(ctx))
@@ -135,6 +135,6 @@ func (l *Line) Health() Health {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.health
-	h.Running, h.Waiting, h.Times = len(l.places), l.waiting, l.times.Snapshot()
+	h.Running, h.Waiting, h.Times = len(l.slots), l.waiting, l.times.Snapshot()
 	return h
 }

@@ -59,7 +59,7 @@ func TestP11LineIsBounded(t *testing.T) {
 }
 
 // The test checks that a question that panics frees its slot and counts as a failure.
-func TestPanicLeavesNoPlaceTaken(t *testing.T) {
+func TestPanicFreesTheSlot(t *testing.T) {
 	l := external.NewLine(external.Config{Name: "h", AtOnce: 1})
 	func() {
 		defer func() { _ = recover() }()

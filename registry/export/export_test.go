@@ -131,7 +131,7 @@ func checkOrder(t *testing.T, f export.Format, tools []*tool.Descriptor, list *e
 	for _, a := range list.Tools {
 		for _, b := range other.Tools {
 			if a.ID == b.ID && !bytes.Equal(a.Definition, b.Definition) {
-				t.Errorf("%s is another tool in another place of the list", a.ID)
+				t.Errorf("%s is another tool at another position of the list", a.ID)
 			}
 		}
 	}

@@ -152,8 +152,8 @@ func (p *conversion) geminiAny(out *object, at string) *object {
 
 // geminiOne translates a schema of one type into out.
 func (p *conversion) geminiOne(o, out *object, at string) error {
-	for _, said := range []string{"title", "description"} {
-		o.take(said)
+	for _, annotation := range []string{"title", "description"} {
+		o.take(annotation)
 	}
 	name, _ := o.get("type").(string)
 	if name == "" {

@@ -235,33 +235,33 @@ func (p *conversion) follow(in *object, at string, depth int) *object {
 			rest.members = append(rest.members, m)
 		}
 	}
-	beside := p.plain(rest, at, depth)
+	siblings := p.plain(rest, at, depth)
 	ref := in.text("$ref")
 	target, known := p.resolve(ref)
 	switch {
 	case !known:
 		p.notes.add(at, "the reference %q is not followed; the export offers any value here", ref)
-		return beside
+		return siblings
 	case p.open[ref]:
 		p.notes.add(at, "%s contains itself; the export has it once and offers any value below", ref)
 		if t, ok := target.(*object); ok {
-			if _, one := t.get("type").(string); one && !beside.has("type") {
-				beside.set("type", t.get("type"))
-				if isType(beside, "array") {
-					beside.set("items", &object{})
+			if _, one := t.get("type").(string); one && !siblings.has("type") {
+				siblings.set("type", t.get("type"))
+				if isType(siblings, "array") {
+					siblings.set("items", &object{})
 				}
 			}
 		}
-		addDescription(beside, "the same again as "+lastPart(ref))
-		return beside
+		addDescription(siblings, "the same again as "+lastPart(ref))
+		return siblings
 	}
 	p.open[ref] = true
 	out := p.plain(target, at, depth+1)
 	delete(p.open, ref)
-	if d := beside.take("description"); d != nil { // The description beside the reference is more specific.
+	if d := siblings.take("description"); d != nil { // The description beside the reference is more specific.
 		out.set("description", d)
 	}
-	return p.merged(out, beside, at)
+	return p.merged(out, siblings, at)
 }
 
 // resolve finds the target of a reference within the document.

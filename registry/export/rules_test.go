@@ -56,7 +56,7 @@ func openAI(d map[string]any) error {
 
 // responses requires the member strict, because a tool without this member counts as strict.
 func responses(d map[string]any) error {
-	if _, said := d["strict"].(bool); !said || d["type"] != "function" {
+	if _, ok := d["strict"].(bool); !ok || d["type"] != "function" {
 		return fmt.Errorf("strict or type: %v", d)
 	}
 	return openAI(map[string]any{"function": d})

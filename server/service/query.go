@@ -131,5 +131,5 @@ func inBatchSpec(err error) error {
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || refusal.Violations[0].Field == "cursor" {
 		return err
 	}
-	return translate.Placed(err, "", "spec.")
+	return translate.ReplaceFieldPrefix(err, "", "spec.")
 }
