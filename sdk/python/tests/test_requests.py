@@ -22,6 +22,7 @@ from toold.v1 import event_pb2 as event  # noqa: E402
 from toold.v1 import result_pb2 as results  # noqa: E402
 from toold.v1 import rpc_error_details_pb2 as details  # noqa: E402
 from toold.v1 import rpc_status_pb2 as status  # noqa: E402
+from toold.v1 import suspension_pb2 as suspension  # noqa: E402
 from toold.v1 import tool_service_pb2 as tools  # noqa: E402
 from toold.v1 import turn_pb2 as turn  # noqa: E402
 from toold.version import mismatch  # noqa: E402
@@ -66,6 +67,12 @@ class Daemon(grpc.GenericRpcHandler):
         response = pb.GetCallResponse()
         response.call.call_id = "c1"
         return response.SerializeToString()
+
+
+def question(n):
+    """Returns a question that waits."""
+    s = str(n)
+    return pb.InboxQuestion(call=calls.Call(call_id=s, suspension=suspension.Suspension(suspension_id=s)), rights=suspension.TicketRights(call_id=s, suspension_id=s))
 
 
 class Breaking:
@@ -186,21 +193,41 @@ class Requests(unittest.TestCase):
         with self.assertRaises(TooldError):
             watch(lambda _: "same")
 
-    def test_an_inbox_after_lost_events(self):
+    def asking(self, streams):
+        """Serves an inbox. Each of `streams` has the changes of a stream of WatchInbox, which breaks after them unless it closes. Each list has one more call."""
         daemon = Daemon("unknown")
-        daemon.serves["ListCalls"] = Breaking(lambda n: pb.ListCallsResponse(calls=[calls.Call(call_id="a")] * n))
-        frames = [event.Frame(cursor="1", caught_up=event.CaughtUp()), event.Frame(cursor="2", gap=event.Gap())]
-        ended = threading.Event()
+        daemon.serves["ListCalls"] = Breaking(lambda n: pb.ListCallsResponse(calls=[question(i).call for i in range(n + 1)]))
+        streams = iter(streams)
 
         def watch(_, context):
-            context.add_callback(ended.set)
-            for frame in frames:
-                yield pb.WatchCallsResponse(frame=frame).SerializeToString()
-            ended.wait(60)
+            for change in next(streams):
+                yield pb.WatchInboxResponse(**change).SerializeToString()
+            if "closing" not in change:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "restarting")
 
-        daemon.serves["WatchCalls"] = watch
-        client = self.serve(daemon)
-        self.assertEqual(next(client.inbox(poll=3600, timeout=20)).call_id, "a")
+        daemon.serves["WatchInbox"] = watch
+        return daemon, self.serve(daemon)
+
+    def test_an_inbox_lists_what_is_new(self):
+        """Each question comes once, also over broken streams. The client reads the list only when the stream has a question that it does not know."""
+        known, begins, new = dict(waiting=question(0)), dict(caught_up=pb.InboxCaughtUp()), [dict(waiting=question(i)) for i in range(9)]
+        daemon, client = self.asking([[known, begins, new[1], known, new[1], dict(settled=pb.SettledQuestion(suspension_id="0")), new[2]], [known, dict(heartbeat=event.Heartbeat()), dict(closing=event.Closing())], [known, known, begins, new[4]]])
+        calls = client.inbox(timeout=20)
+        self.assertEqual([next(calls).call_id for _ in range(5)], list("01234"))
+        self.assertEqual((daemon.asked.count("ListCalls"), daemon.asked.count("WatchInbox")), (5, 3))
+
+    def test_an_inbox_with_changes_keeps_its_patience(self):
+        """A stream with changes has no heartbeats, and each of its changes restarts the patience."""
+        begins = dict(caught_up=pb.InboxCaughtUp())
+        for change, works in ((lambda n: [dict(settled=pb.SettledQuestion(suspension_id=str(n)))], True), (lambda _: [], False)):
+            self.asking([[begins, *change(n)] for n in range(4)] + [[begins, dict(waiting=question(4))]])
+            with Client(self.address, patience=0.25) as client:
+                calls = client.inbox(timeout=20)
+                if works:
+                    self.assertEqual([next(calls).call_id for _ in range(5)], list("01234"))
+                else:
+                    with self.assertRaisesRegex(TooldError, "restarting"):
+                        list(calls)
 
     def test_asyncio_leaves_no_stream_open(self):
         """The stream of a turn ends when its task is cancelled, and when the callback raises an exception."""

@@ -139,11 +139,15 @@ class Client:
                 return
             request.page_token = page.next_page_token
 
-    async def inbox(self, *, poll: float = 2.0, timeout: float | None = None, **filter: Any) -> AsyncGenerator[calls.Call, None]:
+    async def inbox(self, *, timeout: float | None = None, **filter: Any) -> AsyncGenerator[calls.Call, None]:
         retry = self._retry(timeout)
+        request = pb.WatchInboxRequest()
+        request.read_mask.paths.append("call_id")
         shown: set[str] = set()
-        async with aclosing(self._changes(poll, retry, filter)) as changes:
-            async for _ in changes:
+        async with aclosing(self.frames(self.calls.WatchInbox, request, timeout=retry.left(), reader=_questions)) as frames:
+            async for frame in frames:
+                if not frame.HasField("caught_up") or frame.cursor in shown:
+                    continue
                 open = set()
                 async with aclosing(self.waiting(timeout=retry.left(), **filter)) as waiting:
                     async for call in waiting:
@@ -151,22 +155,6 @@ class Client:
                         if call.suspension.suspension_id not in shown:
                             yield call
                 shown = open
-
-    async def _changes(self, poll: float, retry: Retry, filter: Mapping[str, Any]) -> AsyncGenerator[None, None]:
-        """Yields when the calls that wait may have changed."""
-        selector = {key: filter[key] for key in ("run_id", "thread_id") if filter.get(key)} or {"namespace": True}
-        try:
-            async with aclosing(self.watch(timeout=retry.left(), **dict([*selector.items()][:1]))) as frames:
-                async for frame in frames:
-                    if frame.WhichOneof("control") in ("caught_up", "gap") or any(e.HasField("suspended") for e in frame.events):
-                        yield
-        except TooldError as e:
-            if e.code not in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND):
-                raise
-        while True:
-            yield
-            left = retry.left()
-            await self._transport.sleep(poll if left is None else min(poll, left))
 
     async def who_am_i(self, waiting: Iterable[calls.Call] = (), *, timeout: float | None = None) -> pb.WhoAmIResponse:
         request = pb.WhoAmIRequest(suspension_ids=[call.suspension.suspension_id for call in waiting])
@@ -225,16 +213,18 @@ class Client:
                 pause = retry.after(TooldError.of(e))
             await self._pause(pause, retry)
 
-    async def frames(self, method: Any, request: Any, *, timeout: float | None = None) -> AsyncGenerator[event.Frame, None]:
-        """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them."""
+    async def frames(self, method: Any, request: Any, *, timeout: float | None = None,
+                     reader: Callable[[], Callable[[Any], event.Frame]] = lambda: _frame) -> AsyncGenerator[event.Frame, None]:
+        """Yields the frames of a stream, and opens it again at the last cursor when it breaks. A frame with events has the cursor after them.
+        `reader` returns, for each stream, a function that reads the frame of a response."""
         retry, cursor = self._retry(timeout), ""
         while True:
-            again = False
+            again, read = False, reader()
             try:
                 await self._check(retry)
                 async with aclosing(self._transport.stream(method, request, metadata=self.metadata, timeout=retry.left())) as responses:
                     async for response in responses:
-                        frame = response.frame
+                        frame = read(response)
                         control = frame.WhichOneof("control")
                         if control == "heartbeat" or frame.cursor not in ("", cursor):
                             retry.reset()  # each new stream sends the other frames again
@@ -350,6 +340,35 @@ def _resume_after(request: Any, cursor: str) -> None:
         request.cursor = cursor
         if isinstance(request, pb.WatchCallsRequest):
             request.ClearField("after_sequence")
+
+
+def _frame(response: Any) -> event.Frame:
+    frame: event.Frame = response.frame
+    return frame
+
+
+def _questions() -> Callable[[pb.WatchInboxResponse], event.Frame]:
+    """Returns a reader of one stream of WatchInbox. Its frame is caught_up when the list of the questions is complete, and again for each later
+    question. The cursor of a later change is the id of the question. It shows progress; the stream itself has no cursor."""
+    complete = False
+
+    def read(response: pb.WatchInboxResponse) -> event.Frame:
+        nonlocal complete
+        change = response.WhichOneof("change")
+        if change == "heartbeat":
+            return event.Frame(heartbeat=response.heartbeat)
+        if change == "closing":
+            return event.Frame(closing=response.closing)
+        if change == "settled":
+            return event.Frame(cursor=response.settled.suspension_id)
+        if change == "waiting" and complete:
+            return event.Frame(cursor=response.waiting.rights.suspension_id, caught_up=event.CaughtUp())
+        if change == "caught_up":
+            complete = True
+            return event.Frame(caught_up=event.CaughtUp())
+        return event.Frame()
+
+    return read
 
 
 async def _events(frames: AsyncGenerator[event.Frame, None]) -> AsyncGenerator[event.CallEvent, None]:

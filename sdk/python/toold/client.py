@@ -101,13 +101,10 @@ class Client:
         """Yields the calls that wait for a decision, oldest first. `filter` has fields of toold.v1.ListCallsRequest, such as run_id."""
         return iterate(self._inner.waiting(timeout=timeout, **filter))
 
-    def inbox(self, *, poll: float = 2.0, timeout: float | None = None, **filter: Any) -> Iterator[calls.Call]:
-        """Yields the calls that wait for a decision, then each call that begins to wait, without end.
-
-        A principal that may watch the namespace, or the run_id or thread_id of the filter, sees a question at once; other principals after at
-        most `poll` seconds.
-        """
-        return iterate(self._inner.inbox(poll=poll, timeout=timeout, **filter))
+    def inbox(self, *, timeout: float | None = None, **filter: Any) -> Iterator[calls.Call]:
+        """Yields the calls that wait for a decision, then each call that begins to wait, without end. It follows the stream WatchInbox, so it
+        needs no right to watch the namespace. A call comes once for each of its questions."""
+        return iterate(self._inner.inbox(timeout=timeout, **filter))
 
     def who_am_i(self, waiting: Iterable[calls.Call] = (), *, timeout: float | None = None) -> pb.WhoAmIResponse:
         """Returns the principal of the client, and in `tickets` what it may do with the open question of each call in `waiting`."""

@@ -1,17 +1,16 @@
 import { randomUUID } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
-import { Code, type Client as RpcClient } from "@connectrpc/connect";
+import type { Client as RpcClient } from "@connectrpc/connect";
 import { BatchSpecSchema, BatchStrategy } from "../gen/toold/v1/batch_pb.js";
 import { CallSpecSchema, CallStatus, VerdictAction, type Call, type CallSpec } from "../gen/toold/v1/call_pb.js";
-import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema, type DescribeCallResponse, type WhoAmIResponse } from "../gen/toold/v1/call_service_pb.js";
+import { CallOrder, CallService, ListCallsRequestSchema, WatchCallsRequestSchema, type DescribeCallResponse, type WatchInboxResponse, type WhoAmIResponse } from "../gen/toold/v1/call_service_pb.js";
 import { DocumentService } from "../gen/toold/v1/document_service_pb.js";
-import type { CallEvent, Frame } from "../gen/toold/v1/event_pb.js";
+import { FrameSchema, type CallEvent, type Frame } from "../gen/toold/v1/event_pb.js";
 import { DecisionAction, DecisionSchema, type Claim } from "../gen/toold/v1/suspension_pb.js";
 import { ToolService } from "../gen/toold/v1/tool_service_pb.js";
 import { connect, type TLS, type Token } from "./channel.js";
 import { ofCall } from "./digest.js";
-import { TooldError } from "./errors.js";
 import { limit, Retry, type RequestOptions } from "./retry.js";
 import { Rpc } from "./rpc.js";
 import { Toolset, type Provider, type ToolsetOptions } from "./toolset.js";
@@ -142,14 +141,14 @@ export class Client {
   }
 
   /**
-   * Yields the calls that wait for a decision, then each call that begins to wait, until the signal is aborted. A principal that may watch
-   * the namespace, or the run or thread of the filter, sees a question at once; other principals after at most `pollMs` milliseconds
-   * (default: 2,000).
+   * Yields the calls that wait for a decision, then each call that begins to wait, until the signal is aborted. It follows the stream
+   * WatchInbox, so it needs no right to watch the namespace. A call comes once for each of its questions.
    */
-  async *inbox(filter: WaitingFilter = {}, o: RequestOptions & { pollMs?: number } = {}): AsyncGenerator<Call> {
+  async *inbox(filter: WaitingFilter = {}, o: RequestOptions = {}): AsyncGenerator<Call> {
     const signal = limit(o);
     let shown = new Set<string>();
-    for await (const _ of this.changes(filter, o.pollMs ?? 2000, signal)) {
+    for await (const frame of this.frames({ signal }, (_, signal) => questions(this.calls.watchInbox({ readMask: { paths: ["call_id"] } }, { signal })))) {
+      if (frame.control.case !== "caughtUp" || shown.has(frame.cursor)) continue;
       const open = new Set<string>();
       for await (const call of this.waiting(filter, { signal })) {
         const id = call.suspension?.suspensionId ?? "";
@@ -158,19 +157,6 @@ export class Client {
       }
       shown = open;
     }
-  }
-
-  /** Yields when the calls that wait may have changed. */
-  private async *changes({ runId, threadId }: WaitingFilter, pollMs: number, signal?: AbortSignal): AsyncGenerator<void> {
-    const selector = runId ? { case: "runId", value: runId } as const : threadId ? { case: "threadId", value: threadId } as const : { case: "namespace", value: true } as const;
-    try {
-      for await (const { events, control } of this.watch({ selector }, { signal })) {
-        if (control.case === "caughtUp" || control.case === "gap" || events.some((e) => e.event.case === "suspended")) yield;
-      }
-    } catch (e) {
-      if (!(e instanceof TooldError) || ![Code.PermissionDenied, Code.NotFound].includes(e.code)) throw e;
-    }
-    for (const poll = new Retry(0, signal); ; await poll.wait(pollMs)) yield;
   }
 
   /** Returns the principal of the client, and in `tickets` what it may do with the open question of each call. */
@@ -262,6 +248,24 @@ export class Client {
         end.abort();
       }
       await retry.wait();
+    }
+  }
+}
+
+/**
+ * Yields the frames of one stream of WatchInbox: caughtUp when the list of the questions is complete, and again for each later question. The
+ * cursor of a later change is the id of the question. It shows progress; the stream itself has no cursor.
+ */
+async function* questions(changes: AsyncIterable<WatchInboxResponse>): AsyncGenerator<{ frame: Frame }> {
+  const frame = (init: MessageInitShape<typeof FrameSchema>) => ({ frame: create(FrameSchema, init) }), caughtUp = { case: "caughtUp", value: {} } as const;
+  let complete = false;
+  for await (const { change } of changes) {
+    if (change.case === "heartbeat" || change.case === "closing") yield frame({ control: change });
+    else if (change.case === "settled") yield frame({ cursor: change.value.suspensionId });
+    else if (change.case === "waiting" && complete) yield frame({ cursor: change.value.rights?.suspensionId, control: caughtUp });
+    else if (change.case === "caughtUp") {
+      complete = true;
+      yield frame({ control: caughtUp });
     }
   }
 }

@@ -11,7 +11,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../gen/google/rpc/error_details_pb.js";
 import { AdminService } from "../gen/toold/v1/admin_service_pb.js";
 import { CallSchema, CallStatus } from "../gen/toold/v1/call_pb.js";
-import { CallService, ExecuteTurnResponseSchema } from "../gen/toold/v1/call_service_pb.js";
+import { CallService, ExecuteTurnResponseSchema, WatchInboxResponseSchema } from "../gen/toold/v1/call_service_pb.js";
 import type { Decision } from "../gen/toold/v1/suspension_pb.js";
 import { FrameSchema } from "../gen/toold/v1/event_pb.js";
 import { NotHandledSchema, TurnCallSchema } from "../gen/toold/v1/turn_pb.js";
@@ -147,7 +147,7 @@ test("signals and time limits", async () => {
   }
   await serve({
     callTool: (_, c) => hang(c.signal), getCall: (_, c) => hang(c.signal), listCalls: (_, c) => hang(c.signal), describeCall: ({ spec }, c) => (spec?.tool === "quick" ? { tool: "quick" } : hang(c.signal)),
-    cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), executeTurn: frames, getTurn: frames, executeTool: frames,
+    cancelCall: (_, c) => hang(c.signal), cancelCalls: (_, c) => hang(c.signal), watchInbox: async function* (_, c) { await hang(c.signal); }, executeTurn: frames, getTurn: frames, executeTool: frames,
     watchCalls: (r, c) => {
       if (r.selector.value === "left") c.signal.addEventListener("abort", left);
       return frames(r, c);
@@ -290,33 +290,48 @@ test("the AI SDK takes the tools", { skip: !existsSync(providers) && "scripts/pr
   });
 });
 
-test("an approver's inbox", async () => {
-  const lists = [["a"], ["a", "b"], ["b"], ["a"]];
+const question = (n: number) => ({ callId: `${n}`, suspension: { suspensionId: `${n}` } });
+const waits = (n: number) => ({ change: { case: "waiting", value: { call: question(n), rights: { callId: `${n}`, suspensionId: `${n}` } } } }) as const;
+const settles = (n: number) => ({ change: { case: "settled", value: { suspensionId: `${n}` } } }) as const;
+const begins = { change: { case: "caughtUp", value: {} } } as const;
+
+/** Runs a test with an inbox. Each of the streams of WatchInbox has these changes, and then breaks unless it closes. Each list has one more call. */
+async function asking(streams: MessageInitShape<typeof WatchInboxResponseSchema>[][], run: (client: Client, address: string, asked: { lists: number; streams: number }) => Promise<void>) {
+  const asked = { lists: 0, streams: 0 };
   await serve({
-    watchCalls: () => { throw refused(Code.PermissionDenied, "ROLE_REQUIRED"); },
-    listCalls: () => ({ calls: (lists.shift() ?? []).map((callId) => ({ callId, suspension: { suspensionId: callId } })) }),
-  }, {}, async (client) => {
+    async *watchInbox() {
+      const changes = streams[asked.streams++] ?? [];
+      yield* changes;
+      if (changes.at(-1)?.change?.case !== "closing") throw new ConnectError("restarting", Code.Unavailable);
+    },
+    listCalls: () => ({ calls: Array.from({ length: ++asked.lists }, (_, n) => question(n)) }),
+  }, {}, (client, address) => run(client, address, asked));
+}
+
+test("an inbox lists what is new", async () => {
+  const changes: MessageInitShape<typeof WatchInboxResponseSchema>[][] = [[waits(0), begins, waits(1), waits(0), waits(1), settles(0), waits(2)], [waits(0), { change: { case: "heartbeat", value: {} } }, { change: { case: "closing", value: {} } }], [waits(0), waits(0), begins, waits(4)]];
+  await asking(changes, async (client, _, asked) => {
     const ids: string[] = [];
-    for await (const call of client.inbox({}, { pollMs: 1 })) if (ids.push(call.callId) === 3) break;
-    assert.deepEqual(ids, ["a", "b", "a"]);
+    for await (const { callId } of client.inbox({}, { timeoutMs: 20_000 })) if (ids.push(callId) === 5) break;
+    assert.deepEqual(ids, ["0", "1", "2", "3", "4"]); // each question once, also over broken streams
+    assert.deepEqual(asked, { lists: 5, streams: 3 }); // a list only for a question that the client does not know
   });
 });
 
-test("an inbox after lost events", async () => {
-  const lists = [[], ["a"]];
-  await serve({
-    async *watchCalls(_, c) {
-      yield { frame: { cursor: "1", control: { case: "caughtUp", value: {} } } };
-      yield { frame: { cursor: "2", control: { case: "gap", value: {} } } };
-      await new Promise((resolve) => c.signal.addEventListener("abort", resolve));
-    },
-    listCalls: () => ({ calls: (lists.shift() ?? []).map((callId) => ({ callId, suspension: { suspensionId: callId } })) }),
-  }, {}, async (client) => {
-    for await (const call of client.inbox({}, { timeoutMs: 20_000 })) {
-      assert.equal(call.callId, "a");
-      break;
-    }
-  });
+test("an inbox with changes keeps its patience", async () => {
+  for (const changes of [true, false]) { // a stream with changes has no heartbeats, and each of its changes restarts the patience
+    const streams = [0, 1, 2, 3].map((n) => [begins, ...(changes ? [settles(n)] : [])]);
+    await asking([...streams, [begins, waits(4)]], async (_, address) => {
+      const client = new Client(address, { patience: 250 }), ids: string[] = [];
+      const read = async () => { for await (const { callId } of client.inbox({}, { timeoutMs: 20_000 })) if (ids.push(callId) === 5) break; };
+      try {
+        await (changes ? read() : assert.rejects(read(), fails(Code.Unavailable)));
+      } finally {
+        client.close();
+      }
+      assert.equal(ids.length === 5, changes);
+    });
+  }
 });
 
 test("a result in the tool's place", async () => {
