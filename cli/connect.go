@@ -134,17 +134,17 @@ func (a *App) connect(secret bool, options ...grpc.DialOption) (*grpc.ClientConn
 // target returns the address from flag or environment. Otherwise it returns the socket in the data directory if there is one, and else the
 // default TCP address.
 func (a *App) target() string {
-	said := cmp.Or(a.connection.address, a.getenv("TOOLD_ADDRESS"))
-	if said == "" {
+	target := cmp.Or(a.connection.address, a.getenv("TOOLD_ADDRESS"))
+	if target == "" {
 		socket := filepath.Join(a.dataDir(), socketName)
 		if info, err := os.Stat(socket); err != nil || info.Mode()&os.ModeSocket == 0 {
 			return defaultTCP
 		}
-		said = socket
+		target = socket
 	}
-	path, isUnix := strings.CutPrefix(said, "unix:")
-	if !isUnix && !strings.Contains(said, "/") {
-		return loopbackHost(said)
+	path, isUnix := strings.CutPrefix(target, "unix:")
+	if !isUnix && !strings.Contains(target, "/") {
+		return loopbackHost(target)
 	}
 	path = strings.TrimPrefix(path, "//")
 	if absolute, err := filepath.Abs(path); err == nil {

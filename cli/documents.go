@@ -12,19 +12,19 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// documentPlace holds the flags that say which scope a document belongs to.
-type documentPlace struct {
+// scopeFlags holds the flags that say which scope a document belongs to.
+type scopeFlags struct {
 	run, thread string
 	namespace   bool
 }
 
-func (p *documentPlace) flags(c *cobra.Command) {
+func (p *scopeFlags) addTo(c *cobra.Command) {
 	c.Flags().StringVar(&p.run, "run", "", "documents of this run")
 	c.Flags().StringVar(&p.thread, "thread", "", "documents of this thread")
 	c.Flags().BoolVar(&p.namespace, "namespace", false, "documents of the namespace")
 }
 
-func (p *documentPlace) scope() (tooldv1.DocumentScope, string, error) {
+func (p *scopeFlags) scope() (tooldv1.DocumentScope, string, error) {
 	switch {
 	case p.run != "" && p.thread == "" && !p.namespace:
 		return tooldv1.DocumentScope_DOCUMENT_SCOPE_RUN, p.run, nil
@@ -53,13 +53,13 @@ somebody else made.
 }
 
 func documentsListCommand(a *App) *cobra.Command {
-	var place documentPlace
+	var of scopeFlags
 	request := &tooldv1.ListDocumentsRequest{}
 	c := &cobra.Command{
 		Use: "list", Short: "List documents, sorted by key", Args: NoArgs,
 		Example: "  toold documents list --thread t-17\n  toold documents list --namespace --prefix cache. -o jsonl | jq -r .key",
 		RunE: a.withClient(func(ctx context.Context, c *client, _ []string) (err error) {
-			if request.Scope, request.ScopeId, err = place.scope(); err != nil {
+			if request.Scope, request.ScopeId, err = of.scope(); err != nil {
 				return err
 			}
 			var all []*tooldv1.Document
@@ -75,21 +75,21 @@ func documentsListCommand(a *App) *cobra.Command {
 			}
 		}),
 	}
-	place.flags(c)
+	of.addTo(c)
 	c.Flags().StringVar(&request.KeyPrefix, "prefix", "", "only keys that begin with this text")
 	a.OutputFlag(c, FormTable, FormJSON, FormJSONL)
 	return c
 }
 
 func documentsGetCommand(a *App) *cobra.Command {
-	var place documentPlace
+	var of scopeFlags
 	c := &cobra.Command{
 		Use: "get KEY", Short: "Print the value of a document", Args: ExactArgs("a KEY"),
 		Long: `Prints the stored JSON text of a document. With -o json the output also contains
 the revision.`,
 		Example: "  toold documents get todo --thread t-17\n  toold documents get todo --thread t-17 -o json | jq -r .revision",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
-			scope, id, err := place.scope()
+			scope, id, err := of.scope()
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ the revision.`,
 			return a.Print(got.GetDocument(), a.OutView().Document(got.GetDocument()))
 		}),
 	}
-	place.flags(c)
+	of.addTo(c)
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c
 }
@@ -122,7 +122,7 @@ func expected(revision int64) *int64 {
 }
 
 func documentsPutCommand(a *App) *cobra.Command {
-	var place documentPlace
+	var of scopeFlags
 	var expect *int64
 	c := &cobra.Command{
 		Use: "put KEY JSON | -", Short: "Create a document, or replace its value", Args: ExactArgs("a KEY", "JSON, or - for standard input"),
@@ -131,7 +131,7 @@ nothing when the document has another revision. Read the document again then.
 Calls that have already read documents do not see the change.`,
 		Example: "  toold documents put limits '{\"daily\": 20}' --namespace\n  toold documents put todo - --thread t-17 --expect 3 < todo.json",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
-			scope, id, err := place.scope()
+			scope, id, err := of.scope()
 			if err != nil {
 				return err
 			}
@@ -148,20 +148,20 @@ Calls that have already read documents do not see the change.`,
 			return a.Print(got, "revision "+strconv.FormatInt(got.GetRevision(), 10)+"\n")
 		}),
 	}
-	place.flags(c)
+	of.addTo(c)
 	expect = expectFlag(c)
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c
 }
 
 func documentsDeleteCommand(a *App) *cobra.Command {
-	var place documentPlace
+	var of scopeFlags
 	var expect *int64
 	c := &cobra.Command{
 		Use: "delete KEY", Short: "Remove a document", Args: ExactArgs("a KEY"),
 		Example: "  toold documents delete todo --thread t-17\n  toold documents delete limits --namespace --expect 4",
 		RunE: a.withClient(func(ctx context.Context, c *client, args []string) error {
-			scope, id, err := place.scope()
+			scope, id, err := of.scope()
 			if err != nil {
 				return err
 			}
@@ -176,7 +176,7 @@ func documentsDeleteCommand(a *App) *cobra.Command {
 			return a.Print(got, text)
 		}),
 	}
-	place.flags(c)
+	of.addTo(c)
 	expect = expectFlag(c)
 	a.OutputFlag(c, FormTable, FormJSON)
 	return c

@@ -106,13 +106,13 @@ func (d *inboxDaemon) Decide(ctx context.Context, call *tooldv1.Call, decision *
 	decision.DecisionId, decision.ExpectedDigest = id.String(), call.GetSuspension().GetDigest()
 	request := &tooldv1.ResumeToolRequest{SuspensionId: call.GetSuspension().GetSuspensionId(), CallId: call.GetCallId(), Decision: decision}
 	var end *tooldv1.CallEvent
-	told := false
+	reported := false
 	f := follower{
 		say: func(string) {}, patience: callPatience, pause: sleep,
 		done: func() bool { return end != nil },
 		take: func(_ context.Context, f *tooldv1.Frame) error {
-			if !told {
-				told = true
+			if !reported {
+				reported = true
 				taken()
 			}
 			for _, e := range f.GetEvents() {

@@ -45,7 +45,7 @@ const (
 func (s *outputFilter) show(b []byte, live bool) []byte {
 	s.out = nil
 	for i, c := range b {
-		if live && !s.live && s.rests() {
+		if live && !s.live && s.atBoundary() {
 			past := s.out
 			s.live = true
 			return append(past, s.show(b[i:], true)...)
@@ -66,8 +66,8 @@ func (s *outputFilter) leave() string {
 	return s.modes.undo()
 }
 
-// rests reports whether the parser is outside of any sequence and character.
-func (s *outputFilter) rests() bool { return s.in == inText && len(s.runed) == 0 }
+// atBoundary reports whether the parser is outside of any sequence and character.
+func (s *outputFilter) atBoundary() bool { return s.in == inText && len(s.runed) == 0 }
 
 func (s *outputFilter) byte(c byte) {
 	s.runed = append(s.runed, c)

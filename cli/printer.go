@@ -129,7 +129,7 @@ func (p *printer) chunk(ctx context.Context, id string, o *tooldv1.Output) error
 
 func (p *printer) bytes(id, stream string, b []byte) error {
 	text := string(b)
-	toOut, terminal := p.place(stream)
+	toOut, terminal := p.route(stream)
 	if begin := p.streamed[stream]; toOut && len(begin) < streamBegin {
 		p.streamed[stream] = begin + text[:min(len(text), streamBegin-len(begin))]
 	}
@@ -142,9 +142,9 @@ func (p *printer) bytes(id, stream string, b []byte) error {
 // streamBegin is how many bytes of each stream are kept, to recognise the stream in the result.
 const streamBegin = 1 << 10
 
-// place says whether a stream goes to standard output or standard error, and whether that is a terminal. stderr always goes to standard
+// route says whether a stream goes to standard output or standard error, and whether that is a terminal. stderr always goes to standard
 // error. Other streams go to standard output only with --output table.
-func (p *printer) place(stream string) (toOut, terminal bool) {
+func (p *printer) route(stream string) (toOut, terminal bool) {
 	if stream != "stderr" && p.a.Output == FormTable {
 		return true, p.a.OutTerminal
 	}
@@ -152,7 +152,7 @@ func (p *printer) place(stream string) (toOut, terminal bool) {
 }
 
 func (p *printer) show(id, stream, text string) error {
-	toOut, terminal := p.place(stream)
+	toOut, terminal := p.route(stream)
 	if p.many {
 		text = p.whole(id, stream, text)
 	}

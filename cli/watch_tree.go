@@ -23,7 +23,7 @@ const (
 // watchTree draws the calls of a run on the terminal and redraws them on every change until ctx ends. With noFollow it draws once. The last
 // drawing stays on the terminal.
 func watchTree(ctx context.Context, a *App, c *client, request *tooldv1.WatchCallsRequest, f *watchFlags) error {
-	t := &treeWatch{a: a, c: c, run: f.run, said: map[string]string{}, width: 80, height: 24, out: a.Out}
+	t := &treeWatch{a: a, c: c, run: f.run, progress: map[string]string{}, width: 80, height: 24, out: a.Out}
 	if _, out, ok := a.terminal(); ok {
 		t.size = func() (int, int, error) { return term.GetSize(int(out.Fd())) }
 	}
@@ -51,7 +51,7 @@ func watchTree(ctx context.Context, a *App, c *client, request *tooldv1.WatchCal
 		follow.patience = 0
 	}
 	go func() { ended <- follow.run(ctx) }()
-	err := t.live(ctx, got, ended)
+	err := t.redraw(ctx, got, ended)
 	stop()
 	return err
 }
@@ -61,15 +61,15 @@ type treeWatch struct {
 	a             *App
 	c             *client
 	run           string
-	said          map[string]string // key: call id; the last progress text of the call
+	progress      map[string]string // key: call id; the last progress text of the call
 	out           io.Writer
 	size          func() (width, height int, err error)
 	width, height int
 	lines         int // number of lines drawn
 }
 
-// live redraws soon after each event and once a second, until the watch ends.
-func (t *treeWatch) live(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
+// redraw draws soon after each event and once a second, until the watch ends.
+func (t *treeWatch) redraw(ctx context.Context, frames <-chan *tooldv1.Frame, ended <-chan error) error {
 	look := time.NewTimer(0) // fires at once
 	defer look.Stop()
 	second := time.NewTicker(time.Second)
@@ -100,9 +100,9 @@ func (t *treeWatch) note(f *tooldv1.Frame) {
 	for _, e := range f.GetEvents() {
 		switch {
 		case e.GetProgress() != nil:
-			t.said[e.GetCallId()] = show.Progress(e.GetProgress())
+			t.progress[e.GetCallId()] = show.Progress(e.GetProgress())
 		case e.GetFinished() != nil:
-			delete(t.said, e.GetCallId())
+			delete(t.progress, e.GetCallId())
 		}
 	}
 }
@@ -118,7 +118,7 @@ func (t *treeWatch) draw(ctx context.Context) error {
 			t.width, t.height = w, h
 		}
 	}
-	lines := t.a.OutView().Tree(t.run, calls, t.said, t.width-1)
+	lines := t.a.OutView().Tree(t.run, calls, t.progress, t.width-1)
 	if most := t.height - 1; t.size != nil && len(lines) > most { // keep the head and the newest calls
 		hidden := len(lines) - most + 1
 		lines = append([]string{lines[0], fmt.Sprintf("⋮ %d above", hidden)}, lines[1+hidden:]...)

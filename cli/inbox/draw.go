@@ -104,7 +104,7 @@ func (m *model) rows(n int) (lines []string) {
 		}
 		line := m.view.InboxLine(e.call, m.width-2)
 		switch {
-		case e.gone:
+		case e.settled:
 			line = m.view.Dim(show.Short("gone      "+show.Line(e.call.GetTool()), m.width-2))
 		case e.sent:
 			line = m.view.Dim(show.Short("sent      "+show.Line(e.call.GetTool()), m.width-2))
@@ -143,15 +143,15 @@ func (m *model) ticket(room int) []string {
 func (m *model) bottom(f *frame) (lines []string) {
 	switch m.mode {
 	case confirming:
-		lines = append(lines, m.said()...)
+		lines = append(lines, m.messageLines()...)
 		lines = append(lines, m.view.Marked(show.Short(m.question(), m.width)))
 		for i, o := range m.options()[:min(len(m.options()), m.height/4)] {
 			lines = append(lines, show.Short(fmt.Sprintf("  %d  yes, and for a day also %s", i+1, show.OptionTitle(o)), m.width))
 		}
 	case keeping:
 		lines = append(lines, m.view.Marked(show.Short("Approve and remember: for which calls?", m.width)))
-		for _, place := range m.places() {
-			lines = append(lines, show.Short("  "+place[0]+"  "+place[1], m.width))
+		for _, scope := range m.keepScopes() {
+			lines = append(lines, show.Short("  "+scope[0]+"  "+scope[1], m.width))
 		}
 	case reasoning:
 		lines = append(lines, m.view.Marked(show.Short("Decline "+show.Title(m.chosen().call.GetSuspension())+": why? The model reads it.", m.width)))
@@ -159,12 +159,12 @@ func (m *model) bottom(f *frame) (lines []string) {
 	case answering:
 		lines = m.fieldLines(f)
 	default:
-		lines = append(lines, m.said()...)
+		lines = append(lines, m.messageLines()...)
 	}
 	return append(lines, m.keys())
 }
 
-func (m *model) said() []string {
+func (m *model) messageLines() []string {
 	text := show.Short(show.Line(m.message), m.width)
 	if m.alarm {
 		text = m.view.Alarm(text)
@@ -172,8 +172,8 @@ func (m *model) said() []string {
 	return []string{text}
 }
 
-// places returns the scopes in which an approval can be kept, each with the key to press for it.
-func (m *model) places() (all [][2]string) {
+// keepScopes returns the scopes in which an approval can be kept, each with the key to press for it.
+func (m *model) keepScopes() (all [][2]string) {
 	run := m.chosen().call.GetRun()
 	if id := run.GetRunId(); id != "" {
 		all = append(all, [2]string{"r", "calls of the run " + show.Line(id)})
@@ -270,8 +270,8 @@ func (m *model) keys() string {
 		}
 	case keeping:
 		pairs = []string{"esc", "back, nothing is decided"}
-		for i, place := range m.places() {
-			pairs = slices.Insert(pairs, 2*i, place[0], "there")
+		for i, scope := range m.keepScopes() {
+			pairs = slices.Insert(pairs, 2*i, scope[0], "there")
 		}
 	case reasoning, answering:
 		pairs = []string{"enter", "send", "esc", "back, nothing is decided", "ctrl-u", "clear the line"}

@@ -1,6 +1,6 @@
 // Package inbox lets a person work through the suspended calls with the keyboard of a terminal.
 //
-// The user selects a suspension, not a row. If another approver decides it, it stays selected and is marked as gone, so that no key acts on
+// The user selects a suspension, not a row. If another approver decides it, it stays selected and is marked as settled, so that no key acts on
 // a different call. Every decision needs a second key. Pasted text is never treated as keys. Package show produces and escapes everything
 // that is displayed.
 package inbox

@@ -146,7 +146,7 @@ func TestModel(t *testing.T) {
 				case w == edit && rapid.Bool().Draw(t, "saved"):
 					m.edited(`{"text":"new"}`)
 				case w == decide:
-					if e := m.chosen(); m.tooSmall() || e == nil || e.gone || e.sent || e.id() != begun || before < confirming {
+					if e := m.chosen(); m.tooSmall() || e == nil || e.settled || e.sent || e.id() != begun || before < confirming {
 						t.Fatalf("decided about %+v, begun with %s", e, begun)
 					}
 					m.chosen().sent = true

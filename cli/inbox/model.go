@@ -36,11 +36,11 @@ const (
 
 // entry is one suspended call in the list.
 type entry struct {
-	call  *tooldv1.Call
-	gone  bool // the call no longer waits, and this inbox did not decide it; it stays listed while it is chosen
-	sent  bool // a decision of this inbox is on its way to the daemon
-	seen  int  // number of ticket lines that were shown
-	lines int  // number of ticket lines
+	call    *tooldv1.Call
+	settled bool // the call no longer waits, and this inbox did not decide it; it stays listed while it is chosen
+	sent    bool // a decision of this inbox is on its way to the daemon
+	seen    int  // number of ticket lines that were shown
+	lines   int  // number of ticket lines
 }
 
 func (e *entry) id() string { return e.call.GetSuspension().GetSuspensionId() }
@@ -99,15 +99,15 @@ func (m *model) list(calls []*tooldv1.Call, more bool) {
 			e = &entry{}
 		}
 		e.call = c // The question is the same; votes and claim may have changed.
-		e.gone = false
+		e.settled = false
 		next = append(next, e)
 	}
 	m.more, m.loaded = more, true
 	at := slices.Index(next, chosen)
 	if chosen != nil && at < 0 && !m.isDecided(chosen.call.GetSuspension()) {
-		if !chosen.gone && !chosen.sent {
+		if !chosen.settled && !chosen.sent {
 			m.say("another person decided this, or it expired", true)
-			chosen.gone = true
+			chosen.settled = true
 		}
 		at = min(m.at, len(next))
 		next = slices.Insert(next, at, chosen)
@@ -213,7 +213,7 @@ func (m *model) command(k key) request {
 	case "a", "e", "d":
 		return m.begin(k.text)
 	case "c":
-		if e := m.chosen(); e != nil && !e.gone {
+		if e := m.chosen(); e != nil && !e.settled {
 			return claim
 		}
 	}
@@ -222,7 +222,7 @@ func (m *model) command(k key) request {
 
 func (m *model) move(to int) {
 	to = max(min(to, len(m.entries)-1), 0)
-	if e := m.chosen(); e != nil && e.gone && to != m.at {
+	if e := m.chosen(); e != nil && e.settled && to != m.at {
 		m.entries = slices.Delete(m.entries, m.at, m.at+1)
 		if to > m.at {
 			to--
@@ -245,7 +245,7 @@ func (m *model) begin(letter string) request {
 	switch {
 	case e == nil:
 		return nothing
-	case e.gone:
+	case e.settled:
 		m.say("this call is no longer suspended", true)
 		return nothing
 	case e.sent:
@@ -330,7 +330,7 @@ func (m *model) keep(k key) request {
 
 func (m *model) send(d *tooldv1.Decision) request {
 	e := m.chosen()
-	if e == nil || e.gone || e.sent { // the call stopped waiting while the user was answering
+	if e == nil || e.settled || e.sent { // the call stopped waiting while the user was answering
 		m.say("this call is no longer suspended; nothing was decided", true)
 		return nothing
 	}

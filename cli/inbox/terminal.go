@@ -69,8 +69,8 @@ func (t *terminal) read(wake *os.File) {
 }
 
 // Keys delivers input typed at a terminal until the other end of wake, or quit, is closed. Later input stays for the next reader. It
-// reports whether the terminal is gone.
-func Keys(in int, wake *os.File, typed chan<- []byte, quit <-chan struct{}) (gone bool) {
+// reports whether the terminal was closed.
+func Keys(in int, wake *os.File, typed chan<- []byte, quit <-chan struct{}) (closed bool) {
 	wait := []unix.PollFd{{Fd: int32(in), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
 	for {
 		if _, err := unix.Poll(wait, -1); err != nil && !errors.Is(err, unix.EINTR) {

@@ -81,7 +81,7 @@ func (v View) lastHit(h *tooldv1.RuleHits) string {
 func (v View) RuleTrial(file string, r *tooldv1.TryRulesResponse) string {
 	var b strings.Builder
 	for _, w := range r.GetWarnings() {
-		b.WriteString(v.paint(waits, place(file, int(w.GetLine()), int(w.GetColumn()))+": "+Line(w.GetMessage())) + "\n")
+		b.WriteString(v.paint(waits, position(file, int(w.GetLine()), int(w.GetColumn()))+": "+Line(w.GetMessage())) + "\n")
 	}
 	switch {
 	case r.GetCallError() != "":

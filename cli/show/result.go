@@ -132,17 +132,17 @@ func (v View) Processes(p *tooldv1.ProcessReport) string {
 	if p == nil {
 		return ""
 	}
-	var gone, alive []string
+	var ended, alive []string
 	for _, k := range p.GetKilled() {
 		if k.GetConfirmedAt() != nil {
-			gone = append(gone, strconv.FormatInt(k.GetProcessId(), 10)+" at "+k.GetConfirmedAt().AsTime().UTC().Format("15:04:05.000"))
+			ended = append(ended, strconv.FormatInt(k.GetProcessId(), 10)+" at "+k.GetConfirmedAt().AsTime().UTC().Format("15:04:05.000"))
 		} else {
 			alive = append(alive, strconv.FormatInt(k.GetProcessId(), 10))
 		}
 	}
 	var b strings.Builder
-	if gone != nil {
-		b.WriteString("killed, end confirmed: process " + strings.Join(gone, ", ") + "\n")
+	if ended != nil {
+		b.WriteString("killed, end confirmed: process " + strings.Join(ended, ", ") + "\n")
 	}
 	if alive != nil {
 		b.WriteString(v.paint(bad, "killed, end not confirmed: process "+strings.Join(alive, ", ")) + "\n")

@@ -38,7 +38,7 @@ func (v View) Ruling(r *Ruling) string {
 	b.WriteString(v.fields(
 		"why", Line(r.Why),
 		"rule", Line(r.Rule),
-		"at", place(r.File, r.Line, r.Column),
+		"at", position(r.File, r.Line, r.Column),
 		"pattern", Line(r.Pattern),
 		"layer", Line(r.Layer),
 		"command", Line(r.Command),
@@ -75,7 +75,7 @@ func triedRow(t *permission.Tried) []cell {
 	}
 }
 
-func place(file string, line, column int) string {
+func position(file string, line, column int) string {
 	if line == 0 {
 		return ""
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // Tree formats the calls of a run as a tree, each call on a line of at most width columns below the call that made it. calls are in order
-// of creation. said maps the id of a running call to its last progress text.
-func (v View) Tree(run string, calls []*tooldv1.Call, said map[string]string, width int) []string {
+// of creation. progress maps the id of a running call to its last progress text.
+func (v View) Tree(run string, calls []*tooldv1.Call, progress map[string]string, width int) []string {
 	known, children := map[string]bool{}, map[string][]*tooldv1.Call{}
 	for _, c := range calls {
 		known[c.GetCallId()] = true
@@ -21,7 +21,7 @@ func (v View) Tree(run string, calls []*tooldv1.Call, said map[string]string, wi
 		}
 		children[parent] = append(children[parent], c)
 	}
-	t := tree{v: v, children: children, said: said, width: width, drawn: map[string]bool{}}
+	t := tree{v: v, children: children, progress: progress, width: width, drawn: map[string]bool{}}
 	t.lines = []string{t.fit(v.paint(bold, "run "+Line(run))+"  "+v.tally(calls), "run "+Line(run)+"  "+View{}.tally(calls))}
 	t.below("", "")
 	for _, c := range calls { // calls whose parents form a cycle are not reachable from the root
@@ -35,7 +35,7 @@ func (v View) Tree(run string, calls []*tooldv1.Call, said map[string]string, wi
 type tree struct {
 	v        View
 	children map[string][]*tooldv1.Call
-	said     map[string]string
+	progress map[string]string
 	width    int
 	drawn    map[string]bool
 	lines    []string
@@ -96,8 +96,8 @@ func (t *tree) about(c *tooldv1.Call) string {
 	if title := c.GetDescription().GetTitle(); title != "" {
 		parts = append(parts, fold(Line(title)))
 	}
-	if said := t.said[c.GetCallId()]; said != "" && c.GetEndedAt() == nil {
-		parts = append(parts, said)
+	if progress := t.progress[c.GetCallId()]; progress != "" && c.GetEndedAt() == nil {
+		parts = append(parts, progress)
 	}
 	return strings.Join(parts, "  ")
 }
