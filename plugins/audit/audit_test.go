@@ -269,7 +269,7 @@ func input() *hook.Input {
 // A record contains names and IDs, but no content of the call.
 func TestRecordsTellNoContent(t *testing.T) {
 	record := audit.New().Record(input())
-	var told []string
+	var recorded []string
 	for _, ev := range []call.Event{
 		{Type: call.EventAccepted, Accepted: &call.Accepted{Tool: "pay", Run: "r"}},
 		{Type: call.EventAttemptStarted, Attempt: 1},
@@ -290,14 +290,14 @@ func TestRecordsTellNoContent(t *testing.T) {
 			if err := json.Unmarshal(r.Bytes, &e); err != nil {
 				t.Error(err)
 			}
-			told = append(told, string(e.Event))
+			recorded = append(recorded, string(e.Event))
 			if i := e.Instead; (i != nil) != (e.Decision == "d-2") || i != nil && (len(i.Data) != 64 || len(i.Message) != 64 || i.Data == i.Message || !i.Error) {
 				t.Errorf("record %s", r.Bytes)
 			}
 		}
 	}
-	if want := "accepted attempt_started suspended resumed resumed cancel_requested finished"; strings.Join(told, " ") != want {
-		t.Errorf("told %q", told)
+	if want := "accepted attempt_started suspended resumed resumed cancel_requested finished"; strings.Join(recorded, " ") != want {
+		t.Errorf("recorded %q", recorded)
 	}
 }
 

@@ -89,7 +89,7 @@ type Keeper struct {
 	Now    func() time.Time
 	Log    *zap.Logger
 
-	stands map[string]Checkpoint // newest checkpoint of each namespace; only Open and Sign use it
+	newest map[string]Checkpoint // newest checkpoint of each namespace; only Open and Sign use it
 
 	mu      sync.Mutex
 	broken  map[string]int64 // first broken record of each namespace whose chain is broken
@@ -122,7 +122,7 @@ func (k *Keeper) found(namespace string, position int64) {
 
 // Open reads the existing checkpoints.
 func (k *Keeper) Open() error {
-	k.stands, k.broken = map[string]Checkpoint{}, map[string]int64{}
+	k.newest, k.broken = map[string]Checkpoint{}, map[string]int64{}
 	f, err := os.Open(k.File)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -140,7 +140,7 @@ func (k *Keeper) Open() error {
 	}
 	for _, c := range good {
 		if c.Store == k.Store {
-			k.stands[c.Namespace] = c
+			k.newest[c.Namespace] = c
 		}
 	}
 	return nil
@@ -176,8 +176,8 @@ func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 	var lines []byte
 	next := map[string]Checkpoint{}
 	for _, ns := range namespaces {
-		stand, known := k.stands[ns]
-		before, at := []byte(stand.Link), stand.Position
+		last, known := k.newest[ns]
+		before, at := []byte(last.Link), last.Position
 		for l, err := range k.Source(ctx, ns, at) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", ns, err)
@@ -187,7 +187,7 @@ func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 			}
 			before, at = l.Link, l.Position
 		}
-		if at == stand.Position {
+		if at == last.Position {
 			continue
 		}
 		c := Checkpoint{Store: k.Store, Namespace: ns, Position: at, Link: before, Time: k.Now().UTC(), Key: call.Hex(k.Key.Public().(ed25519.PublicKey))}
@@ -205,7 +205,7 @@ func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 		return err
 	}
 	for ns, c := range next {
-		k.stands[ns] = c
+		k.newest[ns] = c
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (k *Keeper) sign(ctx context.Context, namespaces []string) error {
 // Namespaces returns the namespaces that have a checkpoint or calls that f has seen.
 func (k *Keeper) Namespaces(f *Filter) []string {
 	var all []string
-	for ns := range k.stands {
+	for ns := range k.newest {
 		all = append(all, ns)
 	}
 	f.namespaces.Range(func(ns, _ any) bool {

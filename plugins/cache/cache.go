@@ -187,12 +187,12 @@ func (c *Cache) EndRun(namespace, run string) {
 	c.forget(func(e *entry) bool { return e.namespace == namespace && e.run == run && run != "" })
 }
 
-func (c *Cache) forget(gone func(*entry) bool) {
+func (c *Cache) forget(matches func(*entry) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for at := c.order.Front(); at != nil; {
 		next := at.Next()
-		if gone(at.Value.(*entry)) {
+		if matches(at.Value.(*entry)) {
 			c.dropLocked(at)
 		}
 		at = next

@@ -256,7 +256,7 @@ func TestDocumentRevisions(t *testing.T) {
 		t.Error("given though a document cannot be read")
 	}
 	if _, err := c.After(t.Context(), at(3, "thread"), success("x")); err == nil {
-		t.Error("nobody hears that the journal cannot be read")
+		t.Error("it is not reported that the journal cannot be read")
 	}
 }
 

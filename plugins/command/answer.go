@@ -20,7 +20,7 @@ func protocol(format string, args ...any) error {
 
 // read decodes the JSON object that a program printed. fields lists the names that this kind of hook may use; an object with other names is
 // a protocol error. No output counts as an empty object. Output that is not a JSON object is a failure of the program.
-func (s *said) read(into any, fields ...string) error {
+func (s *answer) read(into any, fields ...string) error {
 	if len(s.object) == 0 {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (s *said) read(into any, fields ...string) error {
 	return nil
 }
 
-// silent contains fields of coding agents' hooks that do not affect a call.
-type silent struct {
+// ignoredFields contains fields of coding agents' hooks that do not affect a call.
+type ignoredFields struct {
 	SuppressOutput bool   `json:"suppressOutput"`
 	SystemMessage  string `json:"systemMessage"`
 }
@@ -61,7 +61,7 @@ type verdict struct {
 
 	Continue   *bool  `json:"continue"` // false blocks the run
 	StopReason string `json:"stopReason"`
-	silent
+	ignoredFields
 }
 
 type agentVerdict struct {
@@ -92,7 +92,7 @@ type setResult struct {
 }
 
 // gate converts a program's answer to a verdict. answered reports that a person has approved this hook's question about exactly this call.
-func (s *said) gate(answered bool) (hook.Verdict, error) {
+func (s *answer) gate(answered bool) (hook.Verdict, error) {
 	if s.refused {
 		return hook.Deny(orReason(s.reason)), nil
 	}

@@ -112,15 +112,15 @@ func New(cfg Config) (*Hook, error) {
 // Health returns counts of the program's answers and failures, and the last failure.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-// said is a program's answer: a refusal with a reason, or a JSON object. When it is neither, the program does not object.
-type said struct {
+// answer is a program's answer: a refusal with a reason, or a JSON object. When it is neither, the program does not object.
+type answer struct {
 	refused bool
 	reason  string
 	object  []byte
 }
 
 // ask runs the program and passes its answer to read. An error of read counts as a failure of the hook.
-func (h *Hook) ask(ctx context.Context, q *question, read func(said) error) error {
+func (h *Hook) ask(ctx context.Context, q *question, read func(answer) error) error {
 	return h.line.Ask(ctx, func(ctx context.Context) error {
 		stdin, err := q.encode()
 		if err != nil {
@@ -134,7 +134,7 @@ func (h *Hook) ask(ctx context.Context, q *question, read func(said) error) erro
 	})
 }
 
-func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (said, error) {
+func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (answer, error) {
 	var stdout, stderr bounded
 	stdout.most, stderr.most = h.cfg.MaxOutput, h.cfg.MaxOutput
 	exit, err := h.cfg.Start.Run(ctx, Process{
@@ -148,19 +148,19 @@ func (h *Hook) run(ctx context.Context, callID string, stdin []byte) (said, erro
 	})
 	switch {
 	case err != nil:
-		return said{}, err
+		return answer{}, err
 	case exit.Alive > 0:
-		return said{}, fmt.Errorf("%d of its processes may still run", exit.Alive)
+		return answer{}, fmt.Errorf("%d of its processes may still run", exit.Alive)
 	case exit.Signal != "":
-		return said{}, fmt.Errorf("ended by signal %s%s", exit.Signal, behind(stderr.text()))
+		return answer{}, fmt.Errorf("ended by signal %s%s", exit.Signal, behind(stderr.text()))
 	}
 	switch exit.Code {
 	case 0:
-		return said{object: bytes.TrimSpace(stdout.b)}, nil
+		return answer{object: bytes.TrimSpace(stdout.b)}, nil
 	case 2:
-		return said{refused: true, reason: stderr.text()}, nil
+		return answer{refused: true, reason: stderr.text()}, nil
 	}
-	return said{}, fmt.Errorf("exit code %d%s", exit.Code, behind(stderr.text()))
+	return answer{}, fmt.Errorf("exit code %d%s", exit.Code, behind(stderr.text()))
 }
 
 // baseEnv returns the environment of every program. The configuration may add to it.

@@ -20,7 +20,7 @@ func (h *Hook) Check(ctx context.Context, in *hook.Input) (v hook.Verdict, err e
 		return v, err
 	}
 	q.Answer = in.Answer()
-	err = h.ask(ctx, q, func(s said) (err error) {
+	err = h.ask(ctx, q, func(s answer) (err error) {
 		v, err = s.gate(q.Answer != nil)
 		return err
 	})
@@ -34,7 +34,7 @@ func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
 		return "", err
 	}
 	text := in.Arguments.Text()
-	err = h.ask(ctx, q, func(s said) error {
+	err = h.ask(ctx, q, func(s answer) error {
 		if s.refused {
 			return protocol("exit code 2: a rewrite hook cannot refuse a call, a gate can")
 		}
@@ -44,7 +44,7 @@ func (h *Hook) Rewrite(ctx context.Context, in *hook.Input) (string, error) {
 				Event   string          `json:"hookEventName"`
 				Updated json.RawMessage `json:"updatedInput"`
 			} `json:"hookSpecificOutput"`
-			silent
+			ignoredFields
 		}
 		if err := s.read(&v, "arguments", "hookSpecificOutput", "suppressOutput", "systemMessage"); err != nil {
 			return err
@@ -74,10 +74,10 @@ func (h *Hook) Admit(ctx context.Context, in *hook.Input) (func(), error) {
 		Admission  string `json:"admission"`
 		Refused    string `json:"refused"` // reason of a refusal
 		RetryAfter string `json:"retry_after"`
-		silent
+		ignoredFields
 	}
 	var refusal *tool.Error
-	err = h.ask(ctx, q, func(s said) error {
+	err = h.ask(ctx, q, func(s answer) error {
 		if s.refused {
 			refusal = &tool.Error{Code: tool.ResourceExhausted, Message: orReason(s.reason)}
 			return nil
@@ -111,7 +111,7 @@ func (h *Hook) release(q *question, admission string) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWithin)
 	defer cancel()
 	q.Kind, q.Admission = "release", admission
-	_ = h.ask(ctx, q, func(said) error { return nil })
+	_ = h.ask(ctx, q, func(answer) error { return nil })
 }
 
 // command is one of a program's document commands. Its value is any JSON.
@@ -137,13 +137,13 @@ func (h *Hook) Before(ctx context.Context, in *hook.Input) (commands []tool.Comm
 	if err != nil {
 		return nil, err
 	}
-	err = h.ask(ctx, q, func(s said) error {
+	err = h.ask(ctx, q, func(s answer) error {
 		if s.refused {
 			return protocol("exit code 2: a before hook cannot refuse a call, a gate can")
 		}
 		var v struct {
 			Documents []command `json:"documents"`
-			silent
+			ignoredFields
 		}
 		if err := s.read(&v, "documents", "suppressOutput", "systemMessage"); err != nil {
 			return err
@@ -205,13 +205,13 @@ func (h *Hook) After(ctx context.Context, in *hook.Input, outcome hook.Outcome) 
 		return out, err
 	}
 	q.ended(outcome)
-	err = h.ask(ctx, q, func(s said) error {
+	err = h.ask(ctx, q, func(s answer) error {
 		var v struct {
 			Result    *changed  `json:"result"`
 			Add       string    `json:"add"` // text to append to what the model reads
 			Documents []command `json:"documents"`
 			Events    []event   `json:"events"`
-			silent
+			ignoredFields
 		}
 		if s.refused {
 			v.Add = s.reason

@@ -213,7 +213,7 @@ func TestWrittenInTime(t *testing.T) {
 }
 
 // The test checks that lines are lost when the log blocks, and that calls are not delayed.
-func TestSlowLogDropsAndSaysSo(t *testing.T) {
+func TestSlowLogReportsDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sink{held: make(chan struct{})}
 		f := newFilter(t, log.Config{Log: logger(s), Buffer: 10, Every: time.Second})

@@ -139,12 +139,12 @@ func (n *Notifier) Wake(target string) {
 
 // PurgeCalls implements [hook.CallDataOwner]. It removes the letters of purged calls from memory.
 func (n *Notifier) PurgeCalls(namespace string, ids []string) {
-	gone := map[call.Key]bool{}
+	purged := map[call.Key]bool{}
 	for _, id := range ids {
-		gone[call.Key{Namespace: namespace, ID: id}] = true
+		purged[call.Key{Namespace: namespace, ID: id}] = true
 	}
 	for _, q := range *n.queues.Load() {
-		q.forget(gone)
+		q.forget(purged)
 	}
 }
 

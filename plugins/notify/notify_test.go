@@ -194,7 +194,7 @@ func TestRestart(t *testing.T) {
 
 // When a daemon ends, it waits for the answers to letters that it has sent. The next daemon then does not send these letters again. A
 // receiver that does not answer delays the end only briefly.
-func TestEndHearsAnswers(t *testing.T) {
+func TestShutdownAwaitsAnswers(t *testing.T) {
 	arrived, answers := make(chan struct{}, 1), make(chan struct{})
 	r := receive(t, func(http.ResponseWriter, *http.Request, int, got) { arrived <- struct{}{}; <-answers })
 	o := newOutbox()

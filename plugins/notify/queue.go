@@ -40,12 +40,12 @@ type queue struct {
 
 	delivered, failed, dead atomic.Int64
 
-	mu      sync.Mutex
-	waiting []*waiting // ordered by position
-	after   int64      // position of the last letter read
-	flying  int
-	rest    time.Time // nothing is sent before this time
-	broken  bool      // the latest attempt to send a letter failed
+	mu          sync.Mutex
+	waiting     []*waiting // ordered by position
+	after       int64      // position of the last letter read
+	flying      int
+	pausedUntil time.Time // nothing is sent before this time
+	broken      bool      // the latest attempt to send a letter failed
 }
 
 // waiting is a letter in memory.
@@ -153,8 +153,8 @@ func (q *queue) launch(ctx context.Context, outbox Outbox, attempts *sync.WaitGr
 		switch {
 		case q.gone.Load() && !w.taken:
 			due = now // The letter becomes a dead letter at once. It is not sent again.
-		case q.rest.After(due) && !w.taken:
-			due = q.rest
+		case q.pausedUntil.After(due) && !w.taken:
+			due = q.pausedUntil
 		}
 		if due.After(now) {
 			wait = min(wait, due.Sub(now))
@@ -199,7 +199,7 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 			q.mu.Unlock()
 			return
 		}
-		if failed = q.heard(w, got); got.err != nil && failed == "" {
+		if failed = q.record(w, got); got.err != nil && failed == "" {
 			return
 		}
 	}
@@ -219,8 +219,8 @@ func (q *queue) attempt(ctx context.Context, outbox Outbox, w *waiting) {
 	q.drop(w)
 }
 
-// heard records the result of sending a letter once. When the letter becomes a dead letter, heard returns the reason.
-func (q *queue) heard(w *waiting, got answer) (failed string) {
+// record stores the result of sending a letter once. When the letter becomes a dead letter, record returns the reason.
+func (q *queue) record(w *waiting, got answer) (failed string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -245,8 +245,8 @@ func (q *queue) heard(w *waiting, got answer) (failed string) {
 	}
 	q.broken = true
 	w.due = now.Add(jitter(backoff(q.target.First, q.target.Most, w.failures-1)))
-	if got.rest > 0 {
-		q.rest = now.Add(got.rest)
+	if got.retryAfter > 0 {
+		q.pausedUntil = now.Add(got.retryAfter)
 	}
 	return ""
 }
@@ -285,9 +285,9 @@ func backoff(first, most time.Duration, n int) time.Duration {
 func jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } //nolint:gosec // it spreads attempts, and hides nothing
 
 // drop removes a letter from the window. The caller holds q.mu.
-func (q *queue) drop(gone *waiting) {
+func (q *queue) drop(done *waiting) {
 	for i, w := range q.waiting {
-		if w == gone {
+		if w == done {
 			q.waiting = append(q.waiting[:i:i], q.waiting[i+1:]...)
 			return
 		}

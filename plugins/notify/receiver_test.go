@@ -89,15 +89,15 @@ func (o *outbox) Epoch() int64 { return 7 }
 
 func (o *outbox) Keep(ctx context.Context, targets []string) error {
 	o.mu.Lock()
-	var gone []notify.Letter
+	var removed []notify.Letter
 	for target, list := range o.letters {
 		if !slices.Contains(targets, target) {
-			gone = append(gone, list...)
+			removed = append(removed, list...)
 		}
 	}
 	o.mu.Unlock()
-	for i := range gone {
-		_ = o.Settle(ctx, &gone[i], 0, "gone")
+	for i := range removed {
+		_ = o.Settle(ctx, &removed[i], 0, "gone")
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ const (
 	// maxAnswer is the maximum number of bytes that are read of an answer. maxHeader is the maximum size of its header in bytes.
 	maxAnswer = 64 << 10
 	maxHeader = 64 << 10
-	// maxRest is the longest delay that a receiver can request for all letters.
-	maxRest = 24 * time.Hour
+	// maxRetryAfter is the longest delay that a receiver can request for all letters.
+	maxRetryAfter = 24 * time.Hour
 )
 
 // newClient returns the HTTP client for one target. It ignores the proxies in the environment, so that it connects to the configured
@@ -65,9 +65,9 @@ func thisMachine(_, address string, _ syscall.RawConn) error {
 
 // An answer is the result of sending a letter once.
 type answer struct {
-	err  error         // nil when the receiver accepted the letter
-	rest time.Duration // delay that the receiver requests
-	kept bool          // nothing was sent, because another daemon may own the letter
+	err        error         // nil when the receiver accepted the letter
+	retryAfter time.Duration // delay that the receiver requests
+	kept       bool          // nothing was sent, because another daemon may own the letter
 }
 
 // send sends a letter once.
@@ -105,7 +105,7 @@ func (q *queue) send(ctx context.Context, outbox Outbox, l *Letter) answer {
 	case code == http.StatusGone:
 		return answer{err: errGone}
 	default:
-		return answer{err: fmt.Errorf("the receiver answered %d %s", code, http.StatusText(code)), rest: retryAfter(resp.Header.Get("Retry-After"), now)}
+		return answer{err: fmt.Errorf("the receiver answered %d %s", code, http.StatusText(code)), retryAfter: retryAfter(resp.Header.Get("Retry-After"), now)}
 	}
 }
 
@@ -121,11 +121,11 @@ func withoutURL(err error) error {
 // retryAfter parses seconds or a date. It returns 0 for other texts and for dates in the past.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.Atoi(text); err == nil {
-		return min(max(time.Duration(min(seconds, int(maxRest/time.Second)))*time.Second, 0), maxRest)
+		return min(max(time.Duration(min(seconds, int(maxRetryAfter/time.Second)))*time.Second, 0), maxRetryAfter)
 	}
 	at, err := http.ParseTime(text)
 	if err != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), maxRest)
+	return min(max(at.Sub(now), 0), maxRetryAfter)
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// A claim is a requirement of a rule for one place in the arguments. [Rules.Warnings] compares it with the schemas of tools.
+// A claim is a requirement of a rule for one path in the arguments. [Rules.Warnings] compares it with the schemas of tools.
 type claim struct {
-	at      place
+	at      argPath
 	text    string            // as written in the rule
 	outcome string            // result of the comparison when no allowed value meets the claim: never, always or invalid
 	value   func(any) bool    // reports whether a value meets the claim
@@ -29,8 +29,8 @@ const (
 	invalid = "cannot be evaluated"
 )
 
-// claim returns what the condition requires of the value at a place.
-func (c *condition) claim(at place) *claim {
+// claim returns what the condition requires of the value at a path.
+func (c *condition) claim(at argPath) *claim {
 	outcome := never
 	if c.not {
 		outcome = always
@@ -85,9 +85,9 @@ func isOf(v any, kind string) bool {
 // methods lists the functions of expressions that need a text.
 var methods = []string{"startsWith", "endsWith", "contains", "matches"}
 
-// claimsOf returns the requirements of an expression for a place: a comparison with a literal, or a type. parent is the part of the
-// expression that uses the place.
-func claimsOf(p place, at, parent ast.NavigableExpr) []*claim {
+// claimsOf returns the requirements of an expression for a path: a comparison with a literal, or a type. parent is the part of the
+// expression that uses the path.
+func claimsOf(p argPath, at, parent ast.NavigableExpr) []*claim {
 	if len(p) == 0 || parent.Kind() != ast.CallKind || at.Kind() == ast.SelectKind && at.AsSelect().IsTestOnly() {
 		return nil
 	}
@@ -115,8 +115,8 @@ func claimsOf(p place, at, parent ast.NavigableExpr) []*claim {
 // mirrored maps each operator to the one that means the same when the two sides are swapped.
 var mirrored = map[string]string{"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// compares returns the claim for a comparison of a place with a literal. It returns none when the other side is not a literal.
-func compares(p place, operator string, with ast.Expr) []*claim {
+// compares returns the claim for a comparison of a path with a literal. It returns none when the other side is not a literal.
+func compares(p argPath, operator string, with ast.Expr) []*claim {
 	v, ok := literalOf(with)
 	if !ok {
 		return nil
@@ -140,8 +140,8 @@ func compares(p place, operator string, with ast.Expr) []*claim {
 	return nil
 }
 
-// needs returns the claim that the value at a place has one of these types. With another type the expression cannot be evaluated.
-func needs(p place, text string, kinds ...string) *claim {
+// needs returns the claim that the value at a path has one of these types. With another type the expression cannot be evaluated.
+func needs(p argPath, text string, kinds ...string) *claim {
 	return &claim{p, text, invalid, func(v any) bool {
 		return slices.ContainsFunc(kinds, func(kind string) bool { return isOf(v, kind) })
 	}, func(kind string) bool { return slices.Contains(kinds, kind) }}
@@ -209,7 +209,7 @@ func (c *claim) meets(s map[string]any) bool {
 	return len(kinds) == 0 || slices.ContainsFunc(kinds, c.kind)
 }
 
-// isPath reports whether the place contains a path. A path is compared in several forms, so its schema does not show which texts may match.
+// isPath reports whether the value at the path is a file path. A path is compared in several forms, so its schema does not show which texts may match.
 func (c *claim) isPath() bool {
 	last := ""
 	for _, step := range c.at {

@@ -20,9 +20,9 @@ type operator string
 // operators lists all operators. When one operator is a prefix of another, the longer operator comes first.
 var operators = []operator{"!=~", "=~", "!=", "!~", "=", "~"}
 
-// A condition compares one place in the arguments with a text.
+// A condition compares one path in the arguments with a text.
 type condition struct {
-	place    place // empty means the primary argument
+	path     argPath // empty means the primary argument
 	operator operator
 	not      bool
 	text     string
@@ -31,8 +31,8 @@ type condition struct {
 	regex    *regex
 }
 
-func newCondition(p place, op operator, text string) (c condition, err error) {
-	c = condition{place: p, operator: op, not: op[0] == '!', text: text}
+func newCondition(p argPath, op operator, text string) (c condition, err error) {
+	c = condition{path: p, operator: op, not: op[0] == '!', text: text}
 	switch strings.TrimPrefix(string(op), "!") {
 	case "=":
 		c.number = number(text)
@@ -97,21 +97,21 @@ func number(text string) *big.Rat {
 func (c *condition) holds(v any, s *subject, grants bool) bool {
 	text, isText := v.(string)
 	if !isText {
-		return c.says(textOf(v), v, grants)
+		return c.matches(textOf(v), v, grants)
 	}
 	if c.isLong(text) {
 		return !grants
 	}
-	f, test := s.formsOf(c.place, text), func(text string) bool { return c.test(text, v) }
+	f, test := s.formsOf(c.path, text), func(text string) bool { return c.test(text, v) }
 	if grants != c.not {
 		return f.all(test) != c.not
 	}
 	return f.some(test) != c.not
 }
 
-// says reports whether the condition is true for one form of a value. A text that is too long to be checked matches a restricting rule and
+// matches reports whether the condition is true for one form of a value. A text that is too long to be checked matches a restricting rule and
 // does not match a granting one.
-func (c *condition) says(text string, v any, grants bool) bool {
+func (c *condition) matches(text string, v any, grants bool) bool {
 	if c.isLong(text) {
 		return !grants
 	}
@@ -125,9 +125,9 @@ func (c *condition) isLong(text string) bool {
 // holdsIn reports whether the condition is true for a call. For a compound command, it checks the current simple command.
 func (c *condition) holdsIn(s *subject, grants bool) bool {
 	value := s.in.Arguments.Value()
-	isPrimary := len(c.place) == 0 || len(c.place) == 1 && c.place[0].name == s.primary
+	isPrimary := len(c.path) == 0 || len(c.path) == 1 && c.path[0].name == s.primary
 	if !isPrimary {
-		return c.place.holds(value, grants, func(v any) bool { return c.holds(v, s, grants) })
+		return c.path.holds(value, grants, func(v any) bool { return c.holds(v, s, grants) })
 	}
 	v, there := value[s.primary]
 	whole, isText := v.(string)
@@ -139,16 +139,16 @@ func (c *condition) holdsIn(s *subject, grants bool) bool {
 	case s.unclear:
 		return !grants
 	case grants:
-		return s.understood && c.says(s.part.Text, v, grants)
+		return s.understood && c.matches(s.part.Text, v, grants)
 	case c.not && s.hasPart:
-		return c.says(s.part.Text, v, grants)
+		return c.matches(s.part.Text, v, grants)
 	}
-	return s.alsoWhole && c.says(whole, v, grants) || s.hasPart && c.saysOfPart(s, v)
+	return s.alsoWhole && c.matches(whole, v, grants) || s.hasPart && c.matchesPart(s, v)
 }
 
-// saysOfPart reports whether a restricting condition is true for any spelling of a simple command.
-func (c *condition) saysOfPart(s *subject, v any) bool {
-	return c.says(s.part.Text, v, false) || slices.ContainsFunc(s.part.Also, func(text string) bool { return c.says(text, v, false) })
+// matchesPart reports whether a restricting condition is true for any spelling of a simple command.
+func (c *condition) matchesPart(s *subject, v any) bool {
+	return c.matches(s.part.Text, v, false) || slices.ContainsFunc(s.part.Also, func(text string) bool { return c.matches(text, v, false) })
 }
 
 func (c *condition) test(text string, v any) bool {

@@ -182,13 +182,13 @@ func (p *pattern) warn(rule *rule, tools []known, warn func(string, ...any)) {
 		}
 		switch {
 		case len(named) == 0: // No warning, because the tool may be registered later.
-		case len(c.place) > 0:
-			lacks(c.place, named, warn)
-			c.claim(c.place).warn(having(c.place, named), warn)
+		case len(c.path) > 0:
+			lacks(c.path, named, warn)
+			c.claim(c.path).warn(having(c.path, named), warn)
 		case !slices.ContainsFunc(named, func(d known) bool { return fieldsOf(d.Descriptor).primary != "" }):
 			warn("no tool that %s names has a primary argument", p.id.text)
 		case len(named) == 1:
-			at := place{{name: fieldsOf(named[0].Descriptor).primary}}
+			at := argPath{{name: fieldsOf(named[0].Descriptor).primary}}
 			c.claim(at).warn(having(at, named), warn)
 		}
 	}
@@ -213,7 +213,7 @@ func oneOff(a, b string) bool {
 }
 
 // warnOf warns when an expression reads an argument that none of the rule's tools has.
-func (r *rule) warnOf(at place, tools []known, warn func(string, ...any)) {
+func (r *rule) warnOf(at argPath, tools []known, warn func(string, ...any)) {
 	if named := r.named(tools); len(at) > 0 && len(named) > 0 {
 		lacks(at, named, warn)
 	}
@@ -226,13 +226,13 @@ func (r *rule) named(tools []known) []known {
 	})
 }
 
-// having returns the tools whose arguments have the place.
-func having(at place, tools []known) []known {
-	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool { return !hasPlace(d.schema, at) })
+// having returns the tools whose arguments have the path.
+func having(at argPath, tools []known) []known {
+	return slices.DeleteFunc(slices.Clone(tools), func(d known) bool { return !hasPath(d.schema, at) })
 }
 
-// lacks warns when the arguments of none of the tools have the place.
-func lacks(at place, tools []known, warn func(string, ...any)) {
+// lacks warns when the arguments of none of the tools have the path.
+func lacks(at argPath, tools []known, warn func(string, ...any)) {
 	if len(having(at, tools)) == 0 {
 		warn("names the argument %s, which none of its tools has (%s)", at, idsOf(tools))
 	}

@@ -20,8 +20,8 @@ type forms struct {
 	sent     []string // the text as the client sent it; only restricting rules use this form
 }
 
-// formsOf returns the forms of the text at a place.
-func (s *subject) formsOf(at place, text string) forms {
+// formsOf returns the forms of the text at a path.
+func (s *subject) formsOf(at argPath, text string) forms {
 	sent := [2]string{text, withoutDetours(text)}
 	if s.paths == nil || !s.isPath(at) || len(text) > maxPath || schemed(text) {
 		return forms{families: [][2]string{sent}}
@@ -37,8 +37,8 @@ func (s *subject) formsOf(at place, text string) forms {
 	return forms{families: [][2]string{{clean, actual}, absolute}, sent: sent[:]}
 }
 
-// isPath reports whether the name of its argument marks a place as a path.
-func (s *subject) isPath(at place) bool {
+// isPath reports whether the name of its argument marks a value as a file path.
+func (s *subject) isPath(at argPath) bool {
 	name := s.primary
 	for _, step := range at {
 		if step.name != "" {

@@ -124,10 +124,10 @@ func closing(text string) int {
 	return 0
 }
 
-// isConditions reports whether the text in parentheses contains conditions and not a glob. Conditions begin with a place, an operator and a
+// isConditions reports whether the text in parentheses contains conditions and not a glob. Conditions begin with a path, an operator and a
 // quotation mark.
 func isConditions(inside string) bool {
-	_, rest, err := readPlace(strings.TrimLeft(inside, " "))
+	_, rest, err := readPath(strings.TrimLeft(inside, " "))
 	if err != nil {
 		return false
 	}
@@ -157,8 +157,8 @@ func readConditions(inside string) (list []condition, rest string, err error) {
 	rest = strings.TrimLeft(inside, " ")
 	for {
 		from := rest
-		var p place
-		if p, rest, err = readPlace(rest); err != nil {
+		var p argPath
+		if p, rest, err = readPath(rest); err != nil {
 			return nil, rest, err
 		}
 		rest = strings.TrimLeft(rest, " ")

@@ -123,7 +123,7 @@ func (g *Gate) Check(_ context.Context, in *hook.Input) (hook.Verdict, error) {
 func (g *Gate) verdict(in *hook.Input, d *decision) hook.Verdict {
 	switch d.action {
 	case allow:
-		return hook.AllowBecause(d.inPlace())
+		return hook.AllowBecause(d.replacement())
 	case deny:
 		return hook.Deny("Denied: " + d.because())
 	case block:

@@ -93,7 +93,7 @@ func covers(option string, s *subject, f fields) bool {
 		return option == exact(in.Arguments)
 	case optionPath:
 		at := in.Arguments.String(f.path)
-		readings := s.formsOf(place{{name: f.path}}, at)
+		readings := s.formsOf(argPath{{name: f.path}}, at)
 		return f.path != "" && plainPath(at) && readings.all(func(p string) bool { return below(value, path.Clean(p)) })
 	case optionOrigin:
 		return f.url != "" && value != "" && origin(in.Arguments.String(f.url)) == value

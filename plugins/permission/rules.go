@@ -205,8 +205,8 @@ type decision struct {
 // alone reports whether one person's approval is enough. Only then may a remembered answer or a mode replace it.
 func (d *decision) alone() bool { return !d.fourEyes && d.count < 2 }
 
-// inPlace returns a text for the record that says what replaced an approval. It returns "" when no approval was needed.
-func (d *decision) inPlace() string {
+// replacement returns a text for the record that says what replaced an approval. It returns "" when no approval was needed.
+func (d *decision) replacement() string {
 	switch {
 	case d.kept != "":
 		return "the remembered answer " + d.kept

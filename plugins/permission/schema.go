@@ -8,8 +8,8 @@ import (
 	"github.com/toold-dev/toold/call"
 )
 
-// hasPlace reports whether a schema allows a value at a place and describes it.
-func hasPlace(root any, at place) bool {
+// hasPath reports whether a schema allows a value at a path and describes it.
+func hasPath(root any, at argPath) bool {
 	w := schemaWalk{root: root, steps: maxSchemaSteps}
 	return root != nil && w.has(root, at)
 }
@@ -25,14 +25,14 @@ func schemaOf(parameters json.RawMessage) any {
 	return root
 }
 
-// A schemaWalk looks for a place in a schema. It counts its steps, because references may form a cycle.
+// A schemaWalk looks for a path in a schema. It counts its steps, because references may form a cycle.
 type schemaWalk struct {
 	root  any
 	steps int
-	is    []string // descriptions of the values at the place, when they cannot meet a claim
+	is    []string // descriptions of the values at the path, when they cannot meet a claim
 }
 
-func (w *schemaWalk) has(schema any, at place) bool {
+func (w *schemaWalk) has(schema any, at argPath) bool {
 	if w.steps--; schema == false {
 		return false
 	}
@@ -66,7 +66,7 @@ func (w *schemaWalk) has(schema any, at place) bool {
 	return w.hasElement(s, at, elsewhere)
 }
 
-func (w *schemaWalk) hasMember(s map[string]any, at place, elsewhere bool) bool {
+func (w *schemaWalk) hasMember(s map[string]any, at argPath, elsewhere bool) bool {
 	properties, _ := s["properties"].(map[string]any)
 	if one, ok := properties[at[0].name]; ok {
 		return w.has(one, at[1:])
@@ -83,7 +83,7 @@ func (w *schemaWalk) hasMember(s map[string]any, at place, elsewhere bool) bool 
 	return len(properties) == 0 && !elsewhere && mayBe(s, "object")
 }
 
-func (w *schemaWalk) hasElement(s map[string]any, at place, elsewhere bool) bool {
+func (w *schemaWalk) hasElement(s map[string]any, at argPath, elsewhere bool) bool {
 	if list, ok := s["prefixItems"].([]any); ok {
 		if !at[0].all && at[0].index < len(list) {
 			return w.has(list[at[0].index], at[1:])
@@ -99,7 +99,7 @@ func (w *schemaWalk) hasElement(s map[string]any, at place, elsewhere bool) bool
 }
 
 // may reports whether arguments that are valid for a schema may meet a claim. When the schema does not show that, it returns true.
-func (w *schemaWalk) may(schema any, at place, c *claim) bool {
+func (w *schemaWalk) may(schema any, at argPath, c *claim) bool {
 	if w.steps--; schema == false {
 		return false
 	}
@@ -134,8 +134,8 @@ func (w *schemaWalk) may(schema any, at place, c *claim) bool {
 	return true
 }
 
-// mayBelow does the same as the method may, for a place inside a member or element of s.
-func (w *schemaWalk) mayBelow(s map[string]any, at place, c *claim) bool {
+// mayBelow does the same as the method may, for a path inside a member or element of s.
+func (w *schemaWalk) mayBelow(s map[string]any, at argPath, c *claim) bool {
 	if at[0].name != "" {
 		properties, _ := s["properties"].(map[string]any)
 		if one, ok := properties[at[0].name]; ok {

@@ -63,8 +63,8 @@ type expression struct {
 	text    string
 	program cel.Program
 	partial cel.Program // program for partial evaluation, which is used when a command is not fully known
-	reads   []place     // places in the arguments that the text names; an empty place means all arguments
-	claims  []*claim    // requirements for these places
+	reads   []argPath   // paths in the arguments that the text names; an empty path means all arguments
+	claims  []*claim    // requirements for these paths
 	matches bool        // the expression contains a regular expression, whose cost is known only after evaluation
 }
 
@@ -108,18 +108,18 @@ func compileExpression(env *cel.Env, text string) (*expression, error) {
 		return nil, &expressionError{1, 1, err.Error()}
 	}
 	calls := ast.MatchDescendants(ast.NavigateAST(checked.NativeRep()), ast.FunctionMatcher("matches"))
-	places, claims := reads(checked.NativeRep())
-	return &expression{text: text, program: program, partial: partial, reads: places, claims: claims, matches: len(calls) > 0}, nil
+	paths, claims := reads(checked.NativeRep())
+	return &expression{text: text, program: program, partial: partial, reads: paths, claims: claims, matches: len(calls) > 0}, nil
 }
 
-// reads returns the places of the arguments that an expression names, and its requirements for them.
-func reads(checked *ast.AST) (found []place, claims []*claim) {
+// reads returns the paths of the arguments that an expression names, and its requirements for them.
+func reads(checked *ast.AST) (found []argPath, claims []*claim) {
 	root := ast.NavigateAST(checked)
 	for _, n := range ast.MatchDescendants(root, ast.KindMatcher(ast.IdentKind)) {
 		if n.AsIdent() != argumentsName {
 			continue
 		}
-		var p place
+		var p argPath
 		at := n
 		for parent, ok := n.Parent(); ok; parent, ok = parent.Parent() {
 			s, ok := stepOf(parent)
@@ -134,7 +134,7 @@ func reads(checked *ast.AST) (found []place, claims []*claim) {
 	return found, claims
 }
 
-// stepOf returns the step that a part of an expression adds to the place of its operand.
+// stepOf returns the step that a part of an expression adds to the path of its operand.
 func stepOf(e ast.NavigableExpr) (step, bool) {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -205,14 +205,14 @@ func (s *subject) namesFile() bool {
 // reads returns two forms of an argument that is a path in the workspace: cleaned, and with all links followed. It returns nil for other
 // arguments.
 func (s *subject) reads(name, text string) []string {
-	if f := s.formsOf(place{{name: name}}, text); len(f.sent) > 0 {
+	if f := s.formsOf(argPath{{name: name}}, text); len(f.sent) > 0 {
 		return f.families[0][:]
 	}
 	return nil
 }
 
 func (e *expression) readsCommand(primary string) bool {
-	return slices.ContainsFunc(e.reads, func(p place) bool { return len(p) == 0 || p[0].name == "" || p[0].name == primary })
+	return slices.ContainsFunc(e.reads, func(p argPath) bool { return len(p) == 0 || p[0].name == "" || p[0].name == primary })
 }
 
 // evaluate evaluates the expression. With a missing argument the result is false. When the evaluation fails for another reason, such as its

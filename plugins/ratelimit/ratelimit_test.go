@@ -62,11 +62,11 @@ func TestRefusesAndTellsWhen(t *testing.T) {
 		}
 		time.Sleep(wait - 5*time.Millisecond)
 		if ok, _ := admitted(t, l, in); ok {
-			t.Error("admitted before the time that was told")
+			t.Error("admitted before the reported time")
 		}
 		time.Sleep(5 * time.Millisecond)
 		if ok, _ := admitted(t, l, in); !ok {
-			t.Error("refused at the time that was told")
+			t.Error("refused at the reported time")
 		}
 	})
 }

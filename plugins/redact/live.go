@@ -19,7 +19,7 @@ type Live struct {
 	mu      sync.Mutex
 	base    Config  // secrets from NewLive or Swap
 	learned []Value // secrets from Know, newest last
-	gone    Config  // secrets of earlier bases, for calls that began before they were replaced
+	former  Config  // secrets of earlier bases, for calls that began before they were replaced
 }
 
 // known is the current state of a Live.
@@ -46,10 +46,10 @@ func NewLive(r *Redactor) *Live {
 func (l *Live) Swap(r *Redactor) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.gone.Values = newest(more(l.gone.Values, l.base.Values), func(Value) bool { return true })
-	l.gone.Patterns = more(l.gone.Patterns, l.base.Patterns)
-	l.gone.Patterns = l.gone.Patterns[max(len(l.gone.Patterns)-mostLearned, 0):]
-	l.gone.Tokens = l.gone.Tokens || l.base.Tokens
+	l.former.Values = newest(more(l.former.Values, l.base.Values), func(Value) bool { return true })
+	l.former.Patterns = more(l.former.Patterns, l.base.Patterns)
+	l.former.Patterns = l.former.Patterns[max(len(l.former.Patterns)-mostLearned, 0):]
+	l.former.Tokens = l.former.Tokens || l.base.Tokens
 	l.base = r.cfg
 	_ = l.rebuildLocked(l.known.Load().swaps + 1) // This cannot fail, because each part was accepted before.
 }
@@ -104,8 +104,8 @@ func (l *Live) rebuildLocked(swaps int) error {
 	}
 	always := now
 	if swaps > 0 {
-		cfg.Values, cfg.Patterns = slices.Concat(cfg.Values, l.gone.Values), more(slices.Clone(cfg.Patterns), l.gone.Patterns)
-		cfg.Tokens = cfg.Tokens || l.gone.Tokens
+		cfg.Values, cfg.Patterns = slices.Concat(cfg.Values, l.former.Values), more(slices.Clone(cfg.Patterns), l.former.Patterns)
+		cfg.Tokens = cfg.Tokens || l.former.Tokens
 		if always, err = New(cfg); err != nil {
 			return err
 		}

@@ -336,7 +336,7 @@ func TestKeepsLittleBack(t *testing.T) {
 		t.Errorf("a prompt waits: %q", got)
 	}
 	if got := string(plain.Next([]byte("cor"))); got != "" {
-		t.Errorf("the beginning of a secret is told: %q", got)
+		t.Errorf("the beginning of a secret is published: %q", got)
 	}
 	if got := string(plain.End()); got != "cor" {
 		t.Errorf("what was no secret is lost: %q", got)

@@ -170,7 +170,7 @@ func (s *scanner) at(i int, inside, final bool) (f found, more bool) {
 	}
 	for k := range credentials {
 		c := &credentials[k]
-		if !c.run[rest[0]] || !c.stands(s.b[:i]) {
+		if !c.run[rest[0]] || !c.precedes(s.b[:i]) {
 			continue
 		}
 		n := span(rest, c.run, c.least)

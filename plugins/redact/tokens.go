@@ -191,8 +191,8 @@ func followsName(b []byte) bool {
 	return nameEnds[b[i]]
 }
 
-// stands reports whether b ends with c.before and a separator.
-func (c *credential) stands(b []byte) bool {
+// precedes reports whether b ends with c.before and a separator.
+func (c *credential) precedes(b []byte) bool {
 	from := len(b)
 	for from > 0 && len(b)-from < maxSeparator && bytes.IndexByte([]byte(c.separator), b[from-1]) >= 0 {
 		from--

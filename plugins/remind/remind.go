@@ -32,10 +32,10 @@ const looked = 32 << 10
 
 // Reminders is a [hook.After].
 type Reminders struct {
-	mu     sync.Mutex
-	rules  []rule // replaced as a whole, never modified
-	spoken map[key]*list.Element
-	order  list.List // values are *moment, the newest last
+	mu    sync.Mutex
+	rules []rule // replaced as a whole, never modified
+	shown map[key]*list.Element
+	order list.List // values are *moment, the newest last
 }
 
 // key identifies a reminder in a run, or in a thread for calls without a run.
@@ -57,7 +57,7 @@ const mostMoments = 50_000
 
 // New returns reminders.
 func New(cfg Config) (*Reminders, error) {
-	r := &Reminders{spoken: map[key]*list.Element{}}
+	r := &Reminders{shown: map[key]*list.Element{}}
 	if err := r.Swap(cfg); err != nil {
 		return nil, err
 	}
@@ -135,24 +135,24 @@ func (r *Reminders) speak(in *hook.Input, m *rule) bool {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.spoken[k]; e != nil {
+	if e := r.shown[k]; e != nil {
 		if now.Before(e.Value.(*moment).until) {
 			return false
 		}
 		r.dropLocked(e)
 	}
 	for e := r.order.Front(); e != nil; e = r.order.Front() {
-		if len(r.spoken) < mostMoments && now.Before(e.Value.(*moment).until) {
+		if len(r.shown) < mostMoments && now.Before(e.Value.(*moment).until) {
 			break
 		}
 		r.dropLocked(e)
 	}
-	r.spoken[k] = r.order.PushBack(&moment{key: k, until: now.Add(m.Cooldown)})
+	r.shown[k] = r.order.PushBack(&moment{key: k, until: now.Add(m.Cooldown)})
 	return true
 }
 
 func (r *Reminders) dropLocked(e *list.Element) {
-	delete(r.spoken, r.order.Remove(e).(*moment).key)
+	delete(r.shown, r.order.Remove(e).(*moment).key)
 }
 
 // EndRun implements [hook.RunDataOwner].
@@ -160,7 +160,7 @@ func (r *Reminders) EndRun(namespace, run string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.rules {
-		if e := r.spoken[key{namespace: namespace, id: run, name: r.rules[i].Name}]; e != nil {
+		if e := r.shown[key{namespace: namespace, id: run, name: r.rules[i].Name}]; e != nil {
 			r.dropLocked(e)
 		}
 	}
@@ -170,7 +170,7 @@ func (r *Reminders) EndRun(namespace, run string) {
 func (r *Reminders) Moments() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.spoken)
+	return len(r.shown)
 }
 
 // fits reports whether a reminder matches a call. It checks cheap conditions first.

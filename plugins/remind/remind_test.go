@@ -53,7 +53,7 @@ const reminded = "\n\nReminder: Run the tests."
 func TestWhereTheTextGoes(t *testing.T) {
 	data := &tool.Result{Status: tool.StatusSuccess, Data: `{"n":1}`}
 	fail := tool.Fail("no such file")
-	silent := &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.ExecutionFailed}}
+	noText := &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.ExecutionFailed}}
 	violated := &tool.Result{Status: tool.StatusError, Error: &tool.Error{Code: tool.ExecutionFailed, Message: "wrong", Violations: []tool.Violation{{Field: "a", Description: "b"}}}}
 	for _, tt := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestWhereTheTextGoes(t *testing.T) {
 		{"message", ok(), "done" + reminded},
 		{"data", ended(call.Succeeded, data), `{"n":1}` + reminded},
 		{"error", ended(call.Failed, fail), "no such file" + reminded},
-		{"error without a text", ended(call.Failed, silent), "The call failed: execution failed" + reminded},
+		{"error without a text", ended(call.Failed, noText), "The call failed: execution failed" + reminded},
 		{"error with fields", ended(call.Failed, violated), "wrong" + reminded + "\n- a: b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,11 +85,11 @@ func TestWhereTheTextGoes(t *testing.T) {
 func TestWhichCalls(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	for _, tt := range []struct {
-		name   string
-		change func(*remind.Reminder)
-		in     *hook.Input
-		o      hook.Outcome
-		speaks bool
+		name    string
+		change  func(*remind.Reminder)
+		in      *hook.Input
+		o       hook.Outcome
+		reminds bool
 	}{
 		{"tool", func(m *remind.Reminder) { m.Tools = []string{"e*", "write"} }, input("r", "edit", `{}`), ok(), true},
 		{"another tool", func(m *remind.Reminder) { m.Tools = []string{"e*", "write"} }, input("r", "read", `{}`), ok(), false},
@@ -107,8 +107,8 @@ func TestWhichCalls(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			m := tests
 			tt.change(&m)
-			if got := strings.Contains(read(t, reminders(t, m), tt.in, tt.o), reminded); got != tt.speaks {
-				t.Errorf("speaks %t, want %t", got, tt.speaks)
+			if got := strings.Contains(read(t, reminders(t, m), tt.in, tt.o), reminded); got != tt.reminds {
+				t.Errorf("reminds %t, want %t", got, tt.reminds)
 			}
 		})
 	}
@@ -127,29 +127,29 @@ func TestCooldownOfARun(t *testing.T) {
 		m := tests
 		m.Cooldown = time.Minute
 		r := reminders(t, m)
-		speaks := func(in *hook.Input) bool { return read(t, r, in, ok()) != "done" }
+		reminds := func(in *hook.Input) bool { return read(t, r, in, ok()) != "done" }
 		a, b, none, thread := input("a", "edit", `{}`), input("b", "edit", `{}`), input("", "edit", `{}`), input("", "edit", `{}`)
 		thread.Run.Thread = "a" // a thread with the same name as the run
-		if !speaks(a) || speaks(a) {
-			t.Error("it speaks once")
+		if !reminds(a) || reminds(a) {
+			t.Error("it must remind exactly once")
 		}
-		if !speaks(b) || !speaks(thread) || speaks(thread) {
+		if !reminds(b) || !reminds(thread) || reminds(thread) {
 			t.Error("in each run, and in threads of calls without one")
 		}
-		if first, second := speaks(none), speaks(none); !first || !second {
-			t.Error("of a call without run and thread nobody knows what was said before")
+		if first, second := reminds(none), reminds(none); !first || !second {
+			t.Error("a call without run and thread has no earlier reminders")
 		}
 		time.Sleep(59 * time.Second)
-		if speaks(a) {
-			t.Error("it speaks too early")
+		if reminds(a) {
+			t.Error("it reminds too early")
 		}
 		time.Sleep(time.Second)
-		if !speaks(a) {
+		if !reminds(a) {
 			t.Error("it does not speak again")
 		}
 		r.EndRun("ns", "a")
-		if !speaks(a) {
-			t.Error("a run that began anew has heard nothing yet")
+		if !reminds(a) {
+			t.Error("a new run has no earlier reminders")
 		}
 		if err := r.Swap(remind.Config{Reminders: []remind.Reminder{{Name: "x"}}}); err == nil {
 			t.Fatal("a wrong configuration was taken")
@@ -158,7 +158,7 @@ func TestCooldownOfARun(t *testing.T) {
 		if err := r.Swap(remind.Config{Reminders: []remind.Reminder{m}}); err != nil {
 			t.Fatal(err)
 		}
-		if speaks(a) {
+		if reminds(a) {
 			t.Error("a reload ends the silence")
 		}
 	})

@@ -120,7 +120,7 @@ func input(t testing.TB, arguments string) *hook.Input {
 	}
 }
 
-func says(r *tooldv1.GateResponse) *service {
+func responds(r *tooldv1.GateResponse) *service {
 	return &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) { return r, nil }}
 }
 

@@ -184,7 +184,7 @@ func finished(message string) call.Event {
 func TestT112RemoteFilter(t *testing.T) {
 	h := newHook(t, serve(t, &service{filter: redacting}))
 	next := h.FilterOrFail(input(t, `{}`))
-	var told strings.Builder
+	var output strings.Builder
 	pass := func(ev call.Event, types ...call.EventType) {
 		t.Helper()
 		events, _, err := next(ev)
@@ -195,7 +195,7 @@ func TestT112RemoteFilter(t *testing.T) {
 		for _, e := range events {
 			got = append(got, e.Type)
 			if e.Output != nil {
-				told.Write(e.Output.Bytes)
+				output.Write(e.Output.Bytes)
 			}
 		}
 		if len(got) != len(types) {
@@ -209,8 +209,8 @@ func TestT112RemoteFilter(t *testing.T) {
 	pass(out("a sec"), call.EventOutput)
 	pass(out("ret b se"), call.EventOutput)
 	pass(call.Event{Type: call.EventSuspended, Suspension: &call.Suspension{}}, call.EventOutput, call.EventSuspended)
-	if told.String() != "a *** b se" {
-		t.Errorf("told %q", told.String())
+	if output.String() != "a *** b se" {
+		t.Errorf("output %q", output.String())
 	}
 	pass(out("s"), call.EventOutput) // After the resume, the filter opens a new stream.
 	events, _, err := next(finished("the secret"))
@@ -260,7 +260,7 @@ func TestT94HostileFilters(t *testing.T) {
 			h := newHook(t, serve(t, &service{filter: tt.filter}), func(c *remote.Config) { c.Deadline = 200 * time.Millisecond })
 			events, _, err := h.FilterOrFail(input(t, `{}`))(tt.ev)
 			if err == nil || len(events) > 0 {
-				t.Errorf("told %+v, %v", events, err)
+				t.Errorf("published %+v, %v", events, err)
 			}
 		})
 	}
@@ -330,7 +330,7 @@ func FuzzGateResponse(f *testing.F) {
 
 // BenchmarkEmptyHook measures a service that always answers with nothing.
 func BenchmarkEmptyHook(b *testing.B) {
-	h := newHook(b, serve(b, says(allowed())))
+	h := newHook(b, serve(b, responds(allowed())))
 	in := input(b, `{"command":"ls"}`)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -95,7 +95,7 @@ func New(cfg Config) (*Hook, error) {
 	if cfg.MaxMessage == 0 {
 		cfg.MaxMessage = DefaultMaxMessage
 	}
-	network, address, host, err := place(cfg.Address)
+	network, address, host, err := parseAddress(cfg.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (h *Hook) Close() error { return h.conn.Close() }
 // Health returns counts of the service's answers and failures, and the last failure.
 func (h *Hook) Health() external.Health { return h.line.Health() }
 
-func place(address string) (network, at, host string, err error) {
+func parseAddress(address string) (network, at, host string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if !strings.HasPrefix(path, "/") {
 			return "", "", "", fmt.Errorf("address %q: want unix: and an absolute path", address)

@@ -45,25 +45,25 @@ func TestGate(t *testing.T) {
 		text     string
 		protocol bool
 	}{
-		{"allow", says(allowed()), hook.KindAllow, "", false},
-		{"deny", says(deny("not on Fridays")), hook.KindSetResult, "not on Fridays", false},
-		{"block", says(&tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Block{Block: &tooldv1.GateBlock{Reason: "stop"}}}), hook.KindBlock, "stop", false},
-		{"suspend", says(&tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Suspend{Suspend: &tooldv1.HookTicket{Message: "sure?", ExpiresIn: durationpb.New(time.Hour), Approvers: &tooldv1.Approvers{Roles: []tooldv1.Role{tooldv1.Role_ROLE_OPERATOR}}}}}), hook.KindSuspend, "sure?", false},
-		{"result", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: "1.50"})), hook.KindSetResult, "1.50", false},
-		{"an error as the result", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND, Message: "gone"}})), hook.KindSetResult, "gone", false},
+		{"allow", responds(allowed()), hook.KindAllow, "", false},
+		{"deny", responds(deny("not on Fridays")), hook.KindSetResult, "not on Fridays", false},
+		{"block", responds(&tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Block{Block: &tooldv1.GateBlock{Reason: "stop"}}}), hook.KindBlock, "stop", false},
+		{"suspend", responds(&tooldv1.GateResponse{Verdict: &tooldv1.GateResponse_Suspend{Suspend: &tooldv1.HookTicket{Message: "sure?", ExpiresIn: durationpb.New(time.Hour), Approvers: &tooldv1.Approvers{Roles: []tooldv1.Role{tooldv1.Role_ROLE_OPERATOR}}}}}), hook.KindSuspend, "sure?", false},
+		{"result", responds(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: "1.50"})), hook.KindSetResult, "1.50", false},
+		{"an error as the result", responds(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND, Message: "gone"}})), hook.KindSetResult, "gone", false},
 
-		{"no verdict", says(&tooldv1.GateResponse{}), "", "without a verdict", false},
+		{"no verdict", responds(&tooldv1.GateResponse{}), "", "without a verdict", false},
 		{"an error", &service{gate: func(context.Context, *tooldv1.GateRequest) (*tooldv1.GateResponse, error) {
 			return nil, status.Error(codes.Internal, "no database")
 		}}, "", "Internal: no database", false},
 		{"unimplemented", &service{}, "", "Unimplemented", false},
-		{"too large", says(deny(strings.Repeat("x", 2<<20))), "", "ResourceExhausted", false},
+		{"too large", responds(deny(strings.Repeat("x", 2<<20))), "", "ResourceExhausted", false},
 
-		{"a field that a gate has not", says(with(allowed())), "", "GateResponse", true}, // T95: a gate has no such field
-		{"one inside", says(nested), "", "GateDeny", true},
-		{"data that is no JSON", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: "{"})), "", "data", true},
-		{"a code of the engine's", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT}})), "", "IN_DOUBT", true},
-		{"a question as the result", says(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING})), "", "SUCCESS", true},
+		{"a field that a gate has not", responds(with(allowed())), "", "GateResponse", true}, // T95: a gate has no such field
+		{"one inside", responds(nested), "", "GateDeny", true},
+		{"data that is no JSON", responds(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: "{"})), "", "data", true},
+		{"a code of the engine's", responds(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_ERROR, Error: &tooldv1.HookError{Code: tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT}})), "", "IN_DOUBT", true},
+		{"a question as the result", responds(result(&tooldv1.HookResult{Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING})), "", "SUCCESS", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestT94HostileServices(t *testing.T) {
 			return address
 		},
 		"a gibibyte in pieces": func(t *testing.T) string {
-			return serve(t, says(&tooldv1.GateResponse{PolicyVersion: strings.Repeat("x", 64<<20), Verdict: allowed().Verdict}), grpc.MaxSendMsgSize(1<<30))
+			return serve(t, responds(&tooldv1.GateResponse{PolicyVersion: strings.Repeat("x", 64<<20), Verdict: allowed().Verdict}), grpc.MaxSendMsgSize(1<<30))
 		},
 	}
 	for name, address := range tests {
@@ -190,7 +190,7 @@ func TestT94HostileServices(t *testing.T) {
 // TestReconnect checks that a service that was stopped is asked again after it has started.
 func TestReconnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	first := serveAt(t, path, says(allowed()))
+	first := serveAt(t, path, responds(allowed()))
 	h := newHook(t, "unix:"+path)
 	if _, err := h.Check(t.Context(), input(t, `{}`)); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestReconnect(t *testing.T) {
 	if _, err := h.Check(soon(t), input(t, `{}`)); err == nil {
 		t.Fatal("a service that is gone has answered")
 	}
-	serveAt(t, path, says(allowed()))
+	serveAt(t, path, responds(allowed()))
 	for h.Health().Failing {
 		if t.Context().Err() != nil {
 			t.Fatal("it does not come back")
@@ -242,7 +242,7 @@ func TestQuestionKeepsItsHook(t *testing.T) {
 
 // TestNothingIsLeftOfAReload checks that the connections of unreferenced hooks are closed.
 func TestNothingIsLeftOfAReload(t *testing.T) {
-	address := serve(t, says(allowed()))
+	address := serve(t, responds(allowed()))
 	ask := func() {
 		h, err := remote.New(remote.Config{Name: "h", Address: address}) // never closed explicitly
 		if err == nil {

@@ -84,7 +84,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert})))
-	tooldv1.RegisterHookServiceServer(server, says(allowed()))
+	tooldv1.RegisterHookServiceServer(server, responds(allowed()))
 	go server.Serve(lis)
 	defer server.Stop()
 	tests := map[string]struct {
@@ -119,7 +119,7 @@ func TestPlaintextStaysHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	tooldv1.RegisterHookServiceServer(server, says(allowed()))
+	tooldv1.RegisterHookServiceServer(server, responds(allowed()))
 	go server.Serve(lis)
 	defer server.Stop()
 	_, port, err := net.SplitHostPort(lis.Addr().String())

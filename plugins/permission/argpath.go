@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A place is a path into the arguments: names, indexes, and [*] for each element of a list.
-type place []step
+// An argPath is a path into the arguments: names, indexes, and [*] for each element of a list.
+type argPath []step
 
 type step struct {
 	name  string // name of a member; "" for an index
@@ -15,10 +15,10 @@ type step struct {
 	all   bool
 }
 
-// maxSteps is the maximum length of a place, because arguments are nested at most 64 levels deep.
+// maxSteps is the maximum length of a path, because arguments are nested at most 64 levels deep.
 const maxSteps = 64
 
-func (p place) String() string {
+func (p argPath) String() string {
 	var b strings.Builder
 	for i, s := range p {
 		switch {
@@ -38,15 +38,15 @@ func (p place) String() string {
 	return b.String()
 }
 
-// readPlace reads a place at the beginning of text, such as name.name[2][*]["any name"]. rest is the text after the place. After an error,
+// readPath reads a path at the beginning of text, such as name.name[2][*]["any name"]. rest is the text after the path. After an error,
 // rest begins where the error is.
-func readPlace(text string) (p place, rest string, err error) {
+func readPath(text string) (p argPath, rest string, err error) {
 	name, rest := cutName(text)
 	if name == "" && !strings.HasPrefix(rest, `["`) {
 		return nil, rest, fmt.Errorf("want the name of an argument")
 	}
 	if name != "" {
-		p = place{{name: name}}
+		p = argPath{{name: name}}
 	}
 	for {
 		if len(p) > maxSteps {
@@ -114,9 +114,9 @@ func plainName(s string) bool {
 	return name != "" && rest == ""
 }
 
-// holds reports whether test is true for the value at the place in v. It is false when the value is missing. For a list, a granting rule
+// holds reports whether test is true for the value at the path in v. It is false when the value is missing. For a list, a granting rule
 // needs every element to pass, and a restricting rule only one.
-func (p place) holds(v any, grants bool, test func(v any) bool) bool {
+func (p argPath) holds(v any, grants bool, test func(v any) bool) bool {
 	if len(p) == 0 {
 		return test(v)
 	}
