@@ -33,7 +33,7 @@ type job struct {
 	mu       sync.Mutex
 	sequence int64
 	saving   map[int64]*saving
-	gone     error                   // why the job was dropped
+	dropped  error                   // why the job was dropped
 	done     *tooldv1.ConnectRequest // the outcome, sent but not confirmed
 	typed    bool                    // Input was called
 	reading  *reading                // the open request for input, or nil
@@ -161,16 +161,16 @@ func fits(m *tooldv1.ConnectRequest) error {
 // say queues a message. When the queue is full, it waits until there is space, ctx ends or the worker stops. A message other than the
 // outcome is dropped when the job is cancelled.
 func (j *job) say(ctx context.Context, m *tooldv1.ConnectRequest) {
-	gone := j.ctx.Done()
+	cancelled := j.ctx.Done()
 	if m.GetDone() != nil {
-		gone = nil // A cancelled job must still report its outcome.
+		cancelled = nil // A cancelled job must still report its outcome.
 		if errors.Is(context.Cause(j.ctx), ErrLost) {
 			return
 		}
 	}
 	select {
 	case j.w.out <- m:
-	case <-gone:
+	case <-cancelled:
 	case <-ctx.Done():
 	case <-j.w.over:
 	}
@@ -218,7 +218,7 @@ func (j *job) drop(cause error) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.gone = cause
+	j.dropped = cause
 	for n, s := range j.saving {
 		s.kept <- cause
 		delete(j.saving, n)
@@ -248,9 +248,9 @@ func (j *job) acknowledged(a *tooldv1.WorkerAck) {
 // save stores a checkpoint or an artifact and returns the artifact's name.
 func (j *job) save(ctx context.Context, r *tooldv1.WorkerReport) (string, error) {
 	j.mu.Lock()
-	if j.gone != nil {
+	if j.dropped != nil {
 		defer j.mu.Unlock()
-		return "", j.gone
+		return "", j.dropped
 	}
 	j.sequence++
 	r.LeaseId, r.Sequence = j.lease, j.sequence

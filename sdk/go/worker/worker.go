@@ -271,11 +271,11 @@ func (w *Worker) registered(r *tooldv1.WorkerRegistered) {
 // A connection is one stream to the daemon.
 type connection struct {
 	*Worker
-	stream grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
-	alive  context.Context
-	hangUp func()
-	began  time.Time    // start time, read with the monotonic clock
-	heard  atomic.Int64 // time of the last message, in nanoseconds after began
+	stream       grpc.BidiStreamingClient[tooldv1.ConnectRequest, tooldv1.ConnectResponse]
+	alive        context.Context
+	hangUp       func()
+	began        time.Time    // start time, read with the monotonic clock
+	lastReceived atomic.Int64 // time of the last message, in nanoseconds after began
 
 	answers chan *tooldv1.ConnectRequest // answers to questions from this connection
 
@@ -287,8 +287,8 @@ func (c *connection) send(ctx context.Context) {
 	c.mu.Lock()
 	lease := c.lease
 	c.mu.Unlock()
-	beat := time.NewTicker(max(lease/3, 10*time.Millisecond))
-	defer beat.Stop()
+	heartbeat := time.NewTicker(max(lease/3, 10*time.Millisecond))
+	defer heartbeat.Stop()
 	draining, late := ctx.Done(), make(<-chan time.Time)
 	drained := false
 	say := func(m *tooldv1.ConnectRequest) bool { return c.stream.Send(m) == nil }
@@ -304,8 +304,8 @@ func (c *connection) send(ctx context.Context) {
 			ok = say(m)
 		case m := <-c.answers:
 			ok = say(m)
-		case <-beat.C:
-			if time.Since(c.began)-time.Duration(c.heard.Load()) > lease {
+		case <-heartbeat.C:
+			if time.Since(c.began)-time.Duration(c.lastReceived.Load()) > lease {
 				c.hangUp()
 				return
 			}
@@ -331,7 +331,7 @@ func (c *connection) receive() error {
 		if err != nil {
 			return err
 		}
-		c.heard.Store(int64(time.Since(c.began)))
+		c.lastReceived.Store(int64(time.Since(c.began)))
 		switch m := m.GetMessage().(type) {
 		case *tooldv1.ConnectResponse_Start:
 			c.begin(m.Start)
