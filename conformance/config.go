@@ -60,12 +60,12 @@ func Configuration(rules string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	place, err := json.Marshal(rules) // JSON text is also YAML
+	encoded, err := json.Marshal(rules) // JSON text is also YAML
 	if err != nil {
 		return nil, err
 	}
 	return map[string][]byte{
-		DaemonFile: []byte(strings.NewReplacer("{{rules}}", string(place), "{{tokens}}", strings.Join(lines, "\n")).Replace(daemonFile)),
+		DaemonFile: []byte(strings.NewReplacer("{{rules}}", string(encoded), "{{tokens}}", strings.Join(lines, "\n")).Replace(daemonFile)),
 		RulesFile:  []byte(rulesFile),
 		TokensFile: append(tokens, '\n'),
 	}, nil

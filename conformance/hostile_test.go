@@ -59,7 +59,7 @@ func TestHostileDaemon(t *testing.T) {
 	events := func(events ...*tooldv1.CallEvent) func(out) error {
 		return func(s out) error { return s.Send(&tooldv1.ExecuteToolResponse{Frame: &tooldv1.Frame{Events: events}}) }
 	}
-	silent := func(s out) error {
+	noAnswer := func(s out) error {
 		<-s.Context().Done()
 		return s.Context().Err()
 	}
@@ -81,9 +81,9 @@ func TestHostileDaemon(t *testing.T) {
 		want             string // empty means that the transcript passes
 	}{
 		{"in order", execute, events(progress(1, ""), finished(2)), 0, ""},
-		{"silent", execute, silent, 200 * time.Millisecond, "no answer within 200ms"},
-		{"silent where a cancellation is wanted", "x\n-- free ExecuteTool --\n{}\n-- answer --\nstatus CANCELLED\n", silent, 200 * time.Millisecond, "no answer within 200ms"},
-		{"silent when read on", open, silent, 200 * time.Millisecond, "no answer within 200ms"},
+		{"silent", execute, noAnswer, 200 * time.Millisecond, "no answer within 200ms"},
+		{"silent where a cancellation is wanted", "x\n-- free ExecuteTool --\n{}\n-- answer --\nstatus CANCELLED\n", noAnswer, 200 * time.Millisecond, "no answer within 200ms"},
+		{"silent when read on", open, noAnswer, 200 * time.Millisecond, "no answer within 200ms"},
 		{"endless", execute, endless, 0, "exceeds 16 MiB"},
 		{"behind the end", execute, events(finished(1), progress(2, "")), 0, "2 follows the terminal event"},
 		{"from zero", execute, events(finished(0)), 0, "0 is less than 1"},
@@ -91,8 +91,8 @@ func TestHostileDaemon(t *testing.T) {
 		{"an error behind the end", execute, func(s out) error {
 			return append([]error{events(finished(1))(s)}, status.Error(codes.Internal, "broken"))[1]
 		}, 0, "want end, got status INTERNAL: broken"},
-		{"no tools", "x\nneeds: tool glob\n" + execute[2:], silent, 0, "an answer of GetTool to free, not UNIMPLEMENTED"},
-		{"no descriptions", "x\nneeds: free glob {} ALLOW\n" + execute[2:], silent, 0, "an answer of DescribeCall to free, not UNIMPLEMENTED"},
+		{"no tools", "x\nneeds: tool glob\n" + execute[2:], noAnswer, 0, "an answer of GetTool to free, not UNIMPLEMENTED"},
+		{"no descriptions", "x\nneeds: free glob {} ALLOW\n" + execute[2:], noAnswer, 0, "an answer of DescribeCall to free, not UNIMPLEMENTED"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -105,9 +105,9 @@ func TestHostileDaemon(t *testing.T) {
 			must(t, err)
 			got, err := conformance.Run(t.Context(), config, tr)
 			must(t, err)
-			said := strings.Join(append(got.Unmet, got.Differs...), "\n")
-			if got.Passed() != (tt.want == "") || !strings.Contains(said, tt.want) {
-				t.Errorf("said %q, want %q", said, tt.want)
+			reported := strings.Join(append(got.Unmet, got.Differs...), "\n")
+			if got.Passed() != (tt.want == "") || !strings.Contains(reported, tt.want) {
+				t.Errorf("reported %q, want %q", reported, tt.want)
 			}
 		})
 	}

@@ -45,16 +45,16 @@ const minShown = 6 // shorter values also occur by coincidence
 
 // match compares got with want, assigns values to unset variables, and returns the differences. It ignores members that want does not
 // mention. A null in want requires that the member is absent.
-func (n names) match(place string, want, got any) []string {
+func (n names) match(path string, want, got any) []string {
 	switch w := want.(type) {
 	case nil:
 		if got == nil {
 			return nil
 		}
 	case map[string]any:
-		return n.matchObject(place, w, got)
+		return n.matchObject(path, w, got)
 	case []any:
-		return n.matchList(place, w, got)
+		return n.matchList(path, w, got)
 	case string:
 		if n.matchText(w, got) {
 			return nil
@@ -68,31 +68,31 @@ func (n names) match(place string, want, got any) []string {
 			return nil
 		}
 	}
-	return []string{fmt.Sprintf("%s: want %s, got %s", place, n.wanted(want), n.show(compact(got)))}
+	return []string{fmt.Sprintf("%s: want %s, got %s", path, n.wanted(want), n.show(compact(got)))}
 }
 
-func (n names) matchObject(place string, want map[string]any, got any) (differs []string) {
+func (n names) matchObject(path string, want map[string]any, got any) (differs []string) {
 	g, ok := got.(map[string]any)
 	if !ok {
-		return []string{fmt.Sprintf("%s: want %s, got %s", place, n.wanted(want), n.show(compact(got)))}
+		return []string{fmt.Sprintf("%s: want %s, got %s", path, n.wanted(want), n.show(compact(got)))}
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		inner := name
-		if place != "" {
-			inner = place + "." + name
+		if path != "" {
+			inner = path + "." + name
 		}
 		differs = append(differs, n.match(inner, want[name], g[name])...)
 	}
 	return differs
 }
 
-func (n names) matchList(place string, want []any, got any) (differs []string) {
+func (n names) matchList(path string, want []any, got any) (differs []string) {
 	g, _ := got.([]any)
 	if len(g) != len(want) {
-		return []string{fmt.Sprintf("%s: want %d elements, got %s", place, len(want), n.show(compact(got)))}
+		return []string{fmt.Sprintf("%s: want %d elements, got %s", path, len(want), n.show(compact(got)))}
 	}
 	for i := range want {
-		differs = append(differs, n.match(fmt.Sprintf("%s[%d]", place, i), want[i], g[i])...)
+		differs = append(differs, n.match(fmt.Sprintf("%s[%d]", path, i), want[i], g[i])...)
 	}
 	return differs
 }

@@ -149,12 +149,12 @@ func refused(lack string, err error) (string, error) {
 func (c *Config) restart(ctx context.Context, token string) error {
 	ctx, cancel := context.WithTimeout(ctx, 6*c.patience())
 	defer cancel()
-	gone := c.lifeline(as(ctx, token))
+	ended := c.lifeline(as(ctx, token))
 	if err := c.Restart(ctx); err != nil {
 		return fmt.Errorf("kill the daemon and start it again: %w", err)
 	}
 	select {
-	case <-gone:
+	case <-ended:
 	case <-time.After(c.patience()):
 		return errors.New("the daemon was not killed: a stream from before is still open")
 	}
@@ -176,22 +176,22 @@ func (c *Config) restart(ctx context.Context, token string) error {
 // lifeline returns a channel that is closed when the daemon ends. It watches a stream, because a gRPC connection may reconnect to another
 // daemon without an error.
 func (c *Config) lifeline(ctx context.Context) <-chan struct{} {
-	gone := make(chan struct{})
+	ended := make(chan struct{})
 	stream, err := healthv1.NewHealthClient(c.Conn).Watch(ctx, &healthv1.HealthCheckRequest{})
 	if err == nil {
 		_, err = stream.Recv()
 	}
 	if err != nil {
-		close(gone)
-		return gone
+		close(ended)
+		return ended
 	}
 	go func() { // ends with ctx at the latest
-		defer close(gone)
+		defer close(ended)
 		for err == nil {
 			_, err = stream.Recv()
 		}
 	}()
-	return gone
+	return ended
 }
 
 // Select returns the transcripts whose names contain one of the words. Without words it returns all.
