@@ -42,19 +42,19 @@ func TestAgents(t *testing.T) {
 // perform plays the story. In it, the agent and the daemon are killed while a tool runs between two tools that change something.
 func (p *play) perform(t *testing.T) {
 	a := p.start(t)
-	a.says(t, "half of scan east") // both calls report progress before one of them can end
-	a.says(t, "half of scan west")
+	a.awaitText(t, "half of scan east") // both calls report progress before one of them can end
+	a.awaitText(t, "half of scan west")
 	p.release(t, "east")
 	p.release(t, "west")
 	p.approve(t, a)
 
-	a.says(t, "half of hold agent")
+	a.awaitText(t, "half of hold agent")
 	a.kill(t)
 	must(t, os.WriteFile(filepath.Join(p.dir, "history.new"), []byte(`[{"mess`), 0o600)) // An agent that is killed while it writes the history leaves such a file.
 	a = p.start(t)
 	p.release(t, "agent")
 
-	a.says(t, "half of hold daemon")
+	a.awaitText(t, "half of hold daemon")
 	p.daemon.kill(t)
 	p.serve(t)
 	p.release(t, "daemon")
@@ -123,7 +123,7 @@ func (p *play) approve(t *testing.T, a *process) {
 		}
 		return waiting != nil
 	})
-	a.says(t, "toold approve "+waiting.GetSuspension().GetSuspensionId())
+	a.awaitText(t, "toold approve "+waiting.GetSuspension().GetSuspensionId())
 	events, err := c.Resume(t.Context(), waiting, &tooldv1.Decision{})
 	must(t, err)
 	for _, err := range events {

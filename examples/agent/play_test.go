@@ -181,8 +181,8 @@ func (p *process) await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// says waits until the program has printed a text on standard error.
-func (p *process) says(t *testing.T, part string) {
+// awaitText waits until the program has printed a text on standard error.
+func (p *process) awaitText(t *testing.T, part string) {
 	t.Helper()
 	p.await(t, fmt.Sprintf("the text %q of %s", part, p.name), func() bool { return strings.Contains(p.err.String(), part) })
 }

@@ -53,9 +53,9 @@ const (
 	readmeHTTP    = "http://127.0.0.1:7131"
 )
 
-// A place is a directory that looks like the repository after "make run". It contains the binary, the files that the pages use and an empty
+// A setup is a directory that looks like the repository after "make run". It contains the binary, the files that the pages use and an empty
 // workspace. A daemon serves it.
-type place struct {
+type setup struct {
 	dir     string
 	environ []string // environment of the blocks
 	address string
@@ -63,9 +63,9 @@ type place struct {
 	ended   chan error
 }
 
-func newPlace(t *testing.T) *place {
+func newSetup(t *testing.T) *setup {
 	t.Helper()
-	p := &place{dir: t.TempDir(), ended: make(chan error, 1)}
+	p := &setup{dir: t.TempDir(), ended: make(chan error, 1)}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func newPlace(t *testing.T) *place {
 }
 
 // serve starts the daemon with the arguments of "make run", except for the ports.
-func (p *place) serve(t *testing.T) {
+func (p *setup) serve(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(toold, "serve", "--data", "data", "--workspace", "workspace", "--listen-tcp", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
 	cmd.Dir, cmd.Env = p.dir, environment()
@@ -150,7 +150,7 @@ type block struct {
 
 // run runs blocks one after another in one shell, as a reader would by copying them into a terminal. It stops at the first command that
 // fails.
-func (p *place) run(t *testing.T, blocks []string) []block {
+func (p *setup) run(t *testing.T, blocks []string) []block {
 	t.Helper()
 	const mark = "\x1e"
 	script := "set -euo pipefail\n" + strings.Join(blocks, "\nprintf '"+mark+"'\n")

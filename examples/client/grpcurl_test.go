@@ -11,7 +11,7 @@ import (
 // The page shows that grpcurl can do what the toold command does, with reflection only. The test checks the output of each block and the
 // files that the whole page leaves in the workspace.
 func TestGrpcurlDoesWhatTooldDoes(t *testing.T) {
-	p := newPlace(t)
+	p := newSetup(t)
 	wants := []struct {
 		in  string
 		out []string

@@ -18,7 +18,7 @@ type packageStart struct {
 	readme string
 	tool   string
 	output string                          // expected output of the tool call
-	pack   func(t *testing.T, away *place) // writes the package into an empty directory
+	pack   func(t *testing.T, away *setup) // writes the package into an empty directory
 	others []string                        // what the other programs print
 }
 
@@ -31,7 +31,7 @@ func TestPackagesWorkByCopyAndPaste(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPlace(t)
+			p := newSetup(t)
 			away := p.away(t)
 			q.pack(t, away)
 			blocks := blocksOf(t, q.readme, "sh")
@@ -71,7 +71,7 @@ func TestPackagesWorkByCopyAndPaste(t *testing.T) {
 }
 
 // away returns an empty directory with a model that reads notes.txt. Its programs use the daemon of p.
-func (p *place) away(t *testing.T) *place {
+func (p *setup) away(t *testing.T) *setup {
 	t.Helper()
 	steps, err := model.Read(strings.NewReader(`{"calls": [{"name": "read", "arguments": {"path": "notes.txt"}}]}
 		{"results": ["water the plants"], "text": "Somebody must water the plants."}`))
@@ -80,13 +80,13 @@ func (p *place) away(t *testing.T) *place {
 	}
 	server := httptest.NewServer(model.New(steps))
 	t.Cleanup(server.Close)
-	return &place{dir: t.TempDir(), address: p.address, environ: []string{
+	return &setup{dir: t.TempDir(), address: p.address, environ: []string{
 		"TOOLD_DATA=" + filepath.Join(p.dir, "data"), "PATH=" + filepath.Join(p.dir, "bin") + ":" + os.Getenv("PATH"),
 		"MODEL_URL=" + server.URL, "MODEL_NAME=recorded", "npm_config_prefer_offline=true", "npm_config_audit=false", "npm_config_fund=false",
 	}}
 }
 
-func packPython(t *testing.T, away *place) {
+func packPython(t *testing.T, away *setup) {
 	t.Helper()
 	cmd := exec.Command("../../sdk/python/build.sh", away.dir)
 	cmd.Env = append(environment(), "VERSION=0.1.0")
@@ -95,7 +95,7 @@ func packPython(t *testing.T, away *place) {
 	}
 }
 
-func packTypeScript(t *testing.T, away *place) {
+func packTypeScript(t *testing.T, away *setup) {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skipf("it needs Node 20 or later: %v", err)
@@ -111,7 +111,7 @@ func packTypeScript(t *testing.T, away *place) {
 }
 
 // packGo lets the go command find the released module.
-func packGo(t *testing.T, away *place) {
+func packGo(t *testing.T, away *setup) {
 	t.Helper()
 	away.environ = append(away.environ, release.New(t, "../..").Environ()...)
 }

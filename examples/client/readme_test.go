@@ -27,7 +27,7 @@ func TestPagesWorkByCopyAndPaste(t *testing.T) {
 		},
 	} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
-			p := newPlace(t)
+			p := newSetup(t)
 			blocks := p.run(t, blocksOf(t, page, "sh"))
 			if len(blocks) != len(wants) {
 				t.Fatalf("%s has %d blocks of shell, %d are known here", page, len(blocks), len(wants))

@@ -21,7 +21,7 @@ func withoutSudo(block string) string {
 }
 
 // background runs a block in a separate shell until the test ends.
-func (p *place) background(t *testing.T, text string) *bytes.Buffer {
+func (p *setup) background(t *testing.T, text string) *bytes.Buffer {
 	t.Helper()
 	cmd := exec.Command("bash", "-c", "set -euo pipefail\n"+strings.ReplaceAll(text, readmeAddress, p.address))
 	cmd.Dir, cmd.Env = p.dir, append(environment(), p.environ...)
@@ -40,7 +40,7 @@ func (p *place) background(t *testing.T, text string) *bytes.Buffer {
 }
 
 // awaitTool waits until a worker serves the tool.
-func (p *place) awaitTool(t *testing.T, tool string, log *bytes.Buffer) {
+func (p *setup) awaitTool(t *testing.T, tool string, log *bytes.Buffer) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		cmd := exec.Command(toold, "tools", tool)

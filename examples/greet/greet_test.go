@@ -12,14 +12,14 @@ import (
 
 func Example() {
 	t := greet.New()
-	heard := &tooltest.Recorder{}
+	recorder := &tooltest.Recorder{}
 	res, err := t.Execute(context.Background(), &tool.Call{
 		Arguments: typed.Args(greet.Args{Name: "Ada", Times: 2}),
-		Reporter:  heard,
+		Reporter:  recorder,
 	})
 	fmt.Println(res.ModelText(), err)
 	fmt.Println(res.JSON())
-	fmt.Println(heard.ProgressReports()[0].Message)
+	fmt.Println(recorder.ProgressReports()[0].Message)
 	fmt.Println(string(t.Descriptor().Parameters))
 	// Output:
 	// Hello Ada! Hello Ada! <nil>
