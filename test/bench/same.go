@@ -70,11 +70,11 @@ func (r recorded) again(ctx context.Context, j store.Store, n int64, stages []st
 	if last := stages[len(stages)-1].last; int64(len(r.events)) != last {
 		return fmt.Errorf("the call has %d events, not %d", len(r.events), last)
 	}
-	suspension, now, told := "s-"+rand.Text(), time.Now(), int64(0)
+	suspension, now, written := "s-"+rand.Text(), time.Now(), int64(0)
 	for i, st := range stages {
 		c := r.at(n, st, suspension, now)
 		c.Revision = int64(i + 1)
-		change := &store.Change{Call: c, Create: i == 0, Events: slices.Clone(r.events[told:st.last])}
+		change := &store.Change{Call: c, Create: i == 0, Events: slices.Clone(r.events[written:st.last])}
 		for k := range change.Events {
 			ev := &change.Events[k]
 			ev.Time = time.Now()
@@ -92,7 +92,7 @@ func (r recorded) again(ctx context.Context, j store.Store, n int64, stages []st
 		if err := j.Commit(ctx, change); err != nil {
 			return err
 		}
-		told = st.last
+		written = st.last
 	}
 	return nil
 }

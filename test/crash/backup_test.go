@@ -18,7 +18,7 @@ func TestT108RestoredBackup(t *testing.T) {
 	l := newLoop(t, 208)
 	items := map[string]*item{}
 	saved, restored := filepath.Join(l.data, "backups", "saved"), filepath.Join(l.dir, "restored")
-	l.live(t, "", func(life *life, rng *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 		for _, name := range []string{"gated", "endless", "command"} {
 			items[name] = l.one(name)
 			life.start(items[name], rng)
@@ -43,7 +43,7 @@ func TestT108RestoredBackup(t *testing.T) {
 	must(t, err)
 
 	l.data = restored
-	l.live(t, "", func(life *life, _ *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, _ *rand.Rand) {
 		open := life.held(t, gated, endless)
 		admin, cancelAdmin := as(life.ctx, operator)
 		defer cancelAdmin()
@@ -62,7 +62,7 @@ func TestT108RestoredBackup(t *testing.T) {
 			t.Errorf("traces of the call in doubt = %v, %v, before %v", lines, err, traced)
 		}
 	})
-	l.live(t, "", func(life *life, _ *rand.Rand) { // Calls that were released must not be held again.
+	l.withDaemon(t, "", func(life *life, _ *rand.Rand) { // Calls that were released must not be held again.
 		admin, cancel := as(life.ctx, operator)
 		defer cancel()
 		if got, err := life.admin.ReleaseCalls(admin, &tooldv1.ReleaseCallsRequest{All: true}); err != nil || got.GetReleased() != 0 {

@@ -21,8 +21,8 @@ type turn struct {
 	left int // number of events that the client still reads before the next kill; negative means no further kill
 }
 
-// hear counts events and kills the daemon when the client has read enough.
-func (u *turn) hear(f *tooldv1.Frame) (enough bool) {
+// count counts events and kills the daemon when the client has read enough.
+func (u *turn) count(f *tooldv1.Frame) (enough bool) {
 	if u.left < 0 {
 		return false
 	}
@@ -43,7 +43,7 @@ func (u *turn) play(t *testing.T) (over bool) {
 		if err == nil {
 			err = read(framed[*tooldv1.ExecuteBatchResponse]{stream}, func(f *tooldv1.Frame) bool {
 				done = f.GetBatchFinished()
-				return u.hear(f)
+				return u.count(f)
 			})
 		}
 		cancel()
@@ -80,7 +80,7 @@ func (u *turn) approve(t *testing.T, id string) (dead bool) {
 		DecisionId: "decision-of-" + id, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: open.GetDigest(),
 	})
 	if err == nil {
-		err = read(stream, u.hear)
+		err = read(stream, u.count)
 	}
 	if errors.Is(err, errEnough) {
 		return true

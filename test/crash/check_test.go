@@ -109,7 +109,7 @@ func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 // checkOpen reads the new events of a call and waits until the call has ended or is suspended. Then it compares the call with everything
 // that clients saw before.
 func (l *life) checkOpen(it *item, rng *rand.Rand) {
-	if !l.catchUp(it, rng) || !it.Told() {
+	if !l.catchUp(it, rng) || !it.Published() {
 		return
 	}
 	for _, s := range it.Sent() {
@@ -153,7 +153,7 @@ func (l *life) catchUp(it *item, rng *rand.Rand) bool {
 	}
 	l.forgotten.Add(1)
 	it.Missing(l.epoch)
-	if it.group != nil && it.group.told.Load() {
+	if it.group != nil && it.group.published.Load() {
 		it.Break("P3", "the daemon does not know a call of a batch of which it had told events")
 	}
 	l.world(it)
@@ -234,7 +234,7 @@ func (l *life) world(it *item) {
 	switch {
 	case len(lines) > 1:
 		it.Break("P3", "the tool ran %d times: %v", len(lines), lines)
-	case len(lines) == 1 && !it.Told() && it.kind.caller != auto:
+	case len(lines) == 1 && !it.Published() && it.kind.caller != auto:
 		it.Break("P3", "the tool ran, and nobody was asked")
 	case end == nil:
 		return
@@ -279,8 +279,8 @@ func (l *life) decided(it *item, end *ledger.End, lines []string) {
 
 // artifact compares the stored output with what the command prints and with the output events.
 func (l *life) artifact(it *item) {
-	told, offset := it.Output("stdout")
-	if len(told) == 0 {
+	published, offset := it.Output("stdout")
+	if len(published) == 0 {
 		return
 	}
 	ctx, cancel := as(l.ctx, it.kind.caller)
@@ -291,7 +291,7 @@ func (l *life) artifact(it *item) {
 		return
 	}
 	kept := answer.GetData()
-	if until := offset + int64(len(told)); int64(len(kept)) < until || !bytes.Equal(kept[offset:until], told) {
+	if until := offset + int64(len(published)); int64(len(kept)) < until || !bytes.Equal(kept[offset:until], published) {
 		it.Break("P4", "%d bytes of output are kept, not those that were told from %d to %d", len(kept), offset, until)
 	}
 	var expected strings.Builder

@@ -122,7 +122,7 @@ type daemon struct {
 	cmd     *exec.Cmd
 	pid     int
 	ready   chan struct{} // closed when the daemon has printed its address
-	stands  chan struct{} // closed when the daemon has logged that it is a standby
+	standby chan struct{} // closed when the daemon has logged that it is a standby
 	ended   chan struct{} // closed when the process is gone
 	address string
 	metrics string // address of the metrics; empty when not requested
@@ -147,7 +147,7 @@ func (h *home) start(point string) (*daemon, error) {
 	}
 	// The daemon gets its own process group, so that Ctrl-C reaches only the test. If the test dies, the kernel kills the daemon too.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	d := &daemon{cmd: cmd, ready: make(chan struct{}), stands: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
+	d := &daemon{cmd: cmd, ready: make(chan struct{}), standby: make(chan struct{}), ended: make(chan struct{}), log: &logTail{}}
 	cmd.Stderr = d.log
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.StdoutPipe()
@@ -174,8 +174,8 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 		return
 	}
 	lines := bufio.NewScanner(out)
-	for said, stood := false, false; lines.Scan(); {
-		var told struct {
+	for isReady, isStandby := false, false; lines.Scan(); {
+		var line struct {
 			Ready   bool   `json:"ready"`
 			Standby bool   `json:"standby"`
 			TCP     string `json:"tcp"`
@@ -183,16 +183,16 @@ func (d *daemon) attend(out io.Reader, started chan<- error) {
 			Metrics string `json:"metrics"`
 			Epoch   int64  `json:"epoch"`
 		}
-		if json.Unmarshal(lines.Bytes(), &told) != nil {
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
 			continue
 		}
-		if told.Ready && !said {
-			d.address, d.http, d.metrics, d.epoch, said = told.TCP, told.HTTP, told.Metrics, told.Epoch, true
+		if line.Ready && !isReady {
+			d.address, d.http, d.metrics, d.epoch, isReady = line.TCP, line.HTTP, line.Metrics, line.Epoch, true
 			close(d.ready)
 		}
-		if told.Standby && !stood {
-			d.address, d.http, stood = told.TCP, told.HTTP, true
-			close(d.stands)
+		if line.Standby && !isStandby {
+			d.address, d.http, isStandby = line.TCP, line.HTTP, true
+			close(d.standby)
 		}
 	}
 	_ = d.cmd.Wait() // Ignore the error: ProcessState has the outcome.

@@ -82,26 +82,26 @@ func (l *life) answer(it *item, suspension string, d *tooldv1.Decision, hurry bo
 		taken = it.Voted
 	}
 	reading := it.Open("resume", l.epoch, nil)
-	told := false
+	applied := false
 	s, err := l.resume(ctx, suspension, d)
 	if err == nil {
 		err = l.follow(it, s, reading, func(*tooldv1.Frame) bool {
-			if !told {
-				told = true
+			if !applied {
+				applied = true
 				taken(suspension, d.GetDecisionId())
 			}
 			return hurry
 		})
 	}
-	if err == nil && !told {
+	if err == nil && !applied {
 		taken(suspension, d.GetDecisionId())
 	}
 	code, reason, more := refusal(err)
-	if code == codes.FailedPrecondition && reason == "ALREADY_DECIDED" && !told {
+	if code == codes.FailedPrecondition && reason == "ALREADY_DECIDED" && !applied {
 		it.Refused(suspension, d.GetDecisionId(), more["decision_id"])
 		return
 	}
-	if code == codes.FailedPrecondition && reason == "ALREADY_VOTED" && !told {
+	if code == codes.FailedPrecondition && reason == "ALREADY_VOTED" && !applied {
 		it.VotedBefore(suspension, d.GetDecisionId(), more["decision_id"])
 		return
 	}

@@ -181,7 +181,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 	t.Helper()
 	it, first := l.one(sc.kind), l.one("noop")
 	other := l.one("noop")
-	l.live(t, "", func(life *life, rng *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 		must(t, life.run(first))
 		if sc.begun {
 			must(t, life.begun(it))
@@ -215,7 +215,7 @@ func (l *loop) fillUp(t *testing.T, d *disk, sc scene, reserve bool) {
 		}
 		must(t, life.verify(rng, true))
 	})
-	l.live(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
+	l.withDaemon(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
 	if open, _ := it.Waiting(); it.Ended() == nil && open == nil {
 		t.Error("the call neither ended nor waits")
 	}
@@ -293,7 +293,7 @@ func TestP7StartsOnAFullDisk(t *testing.T) {
 				return
 			}
 			waits, runs, ended, other := l.one("gated"), l.one("silent"), l.one("noop"), l.one("noop")
-			l.live(t, "", func(life *life, _ *rand.Rand) {
+			l.withDaemon(t, "", func(life *life, _ *rand.Rand) {
 				must(t, life.run(ended))
 				must(t, life.begun(waits))
 				must(t, life.begun(runs))
@@ -301,7 +301,7 @@ func TestP7StartsOnAFullDisk(t *testing.T) {
 					d.takeReserve()
 				}
 			})
-			l.live(t, "", func(life *life, rng *rand.Rand) {
+			l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 				for _, it := range []*item{waits, runs, ended} {
 					ctx, cancel := as(life.ctx, operator)
 					_, err := life.calls.GetCall(ctx, &tooldv1.GetCallRequest{CallId: it.ID})
@@ -316,7 +316,7 @@ func TestP7StartsOnAFullDisk(t *testing.T) {
 				must(t, untilRoom(func() error { return life.agree(waits) }))
 				must(t, life.verify(rng, true))
 			})
-			l.live(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
+			l.withDaemon(t, "", func(life *life, rng *rand.Rand) { must(t, life.verify(rng, true)) })
 			for _, v := range l.led.Broken() {
 				t.Error(v)
 			}

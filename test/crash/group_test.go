@@ -14,11 +14,11 @@ import (
 
 // A group is a batch of the workload. To request one of its calls again, a client sends the whole batch.
 type group struct {
-	spec     *tooldv1.BatchSpec
-	caller   string
-	items    []*item
-	told     atomic.Bool // clients have seen events of the batch, so the daemon must keep it
-	checking sync.Mutex  // held while one call of the batch is checked
+	spec      *tooldv1.BatchSpec
+	caller    string
+	items     []*item
+	published atomic.Bool // clients have seen events of the batch, so the daemon must keep it
+	checking  sync.Mutex  // held while one call of the batch is checked
 }
 
 // newTurn makes a batch of calls of one caller and sends it. It uses only calls that end by themselves and ask no questions. Otherwise a
@@ -56,7 +56,7 @@ func (l *life) newTurn(rng *rand.Rand) bool {
 // the outcome is unknown.
 func (l *life) startGroup(g *group, rng *rand.Rand) bool {
 	book := l.led.Feed(func(id string) *ledger.Call {
-		g.told.Store(true)
+		g.published.Store(true)
 		return l.item(id).Call
 	})
 	for _, it := range g.items {

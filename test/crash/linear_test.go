@@ -20,9 +20,9 @@ import (
 // a decision wins. wanted is the decision that the request sends; an empty wanted means that the request only reads.
 type asking struct{ question, wanted string }
 
-// told is the daemon's answer: the winning decision, or empty while the question is open. unknown means that the daemon died before it
+// reply is the daemon's answer: the winning decision, or empty while the question is open. unknown means that the daemon died before it
 // answered.
-type told struct {
+type reply struct {
 	winner  string
 	unknown bool
 }
@@ -45,7 +45,7 @@ func onceModel() porcupine.Model {
 		},
 		Init: func() any { return "" },
 		Step: func(state, input, output any) (bool, any) {
-			winner, in, out := state.(string), input.(asking), output.(told)
+			winner, in, out := state.(string), input.(asking), output.(reply)
 			if winner == "" {
 				winner = in.wanted
 			}
@@ -64,7 +64,7 @@ type history struct {
 
 // note sends one request and records it. It reports whether the request was answered. It also records a decision without an answer, because
 // the decision may still take effect at any later time. It does not record a read without an answer.
-func (h *history) note(in asking, do func() told) (answered bool) {
+func (h *history) note(in asking, do func() reply) (answered bool) {
 	from := int64(time.Since(h.began))
 	out := do()
 	until := int64(time.Since(h.began))
@@ -116,7 +116,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 		asked += len(open)
 	}
 	for _, op := range h.ops {
-		if op.Output.(told).unknown {
+		if op.Output.(reply).unknown {
 			unknown++
 		}
 	}
@@ -133,7 +133,7 @@ func (l *loop) linearizable(t *testing.T, rounds int) {
 // contend lets approvers answer all questions concurrently until the daemon dies or every question is decided.
 func (l *loop) contend(t *testing.T, h *history, open *[]*item, point string, last bool, rng *rand.Rand) {
 	t.Helper()
-	l.live(t, point, func(life *life, _ *rand.Rand) {
+	l.withDaemon(t, point, func(life *life, _ *rand.Rand) {
 		if len(*open) == 0 {
 			for range 4 {
 				it := l.one("gated")
@@ -165,13 +165,13 @@ func (l *life) insist(h *history, it *item, decision string, rng *rand.Rand) {
 		return
 	}
 	look := func() bool {
-		return h.note(asking{q.GetSuspensionId(), ""}, func() told { return l.winner(it, q.GetSuspensionId()) })
+		return h.note(asking{q.GetSuspensionId(), ""}, func() reply { return l.winner(it, q.GetSuspensionId()) })
 	}
 	for range 3 {
 		if rng.IntN(3) > 0 && !look() {
 			return
 		}
-		if !h.note(asking{q.GetSuspensionId(), decision}, func() told { return l.insistOnce(it, q, decision) }) {
+		if !h.note(asking{q.GetSuspensionId(), decision}, func() reply { return l.insistOnce(it, q, decision) }) {
 			return
 		}
 	}
@@ -179,7 +179,7 @@ func (l *life) insist(h *history, it *item, decision string, rng *rand.Rand) {
 }
 
 // insistOnce sends a decision. Decisions with odd numbers decline.
-func (l *life) insistOnce(it *item, q *tooldv1.Suspension, decision string) told {
+func (l *life) insistOnce(it *item, q *tooldv1.Suspension, decision string) reply {
 	d := &tooldv1.Decision{DecisionId: decision, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: q.GetDigest()}
 	if last := decision[len(decision)-1]; last%2 == 1 {
 		d.Action, d.Reason = tooldv1.DecisionAction_DECISION_ACTION_CANCEL, "no"
@@ -193,17 +193,17 @@ func (l *life) insistOnce(it *item, q *tooldv1.Suspension, decision string) told
 	code, reason, more := refusal(err)
 	switch {
 	case err == nil:
-		return told{winner: decision}
+		return reply{winner: decision}
 	case code == codes.FailedPrecondition && reason == "ALREADY_DECIDED":
-		return told{winner: more["decision_id"]}
+		return reply{winner: more["decision_id"]}
 	case !l.lost("decision", err):
 		it.Break("P2", "decision %s: %v", decision, err)
 	}
-	return told{unknown: true}
+	return reply{unknown: true}
 }
 
 // winner reads the decision that a call has for a question.
-func (l *life) winner(it *item, question string) told {
+func (l *life) winner(it *item, question string) reply {
 	ctx, cancel := as(context.WithoutCancel(l.ctx), it.kind.caller)
 	defer cancel()
 	answer, err := l.get(ctx, it.ID)
@@ -211,22 +211,22 @@ func (l *life) winner(it *item, question string) told {
 		if !l.lost("look", err) {
 			it.Break("P2", "look: %v", err)
 		}
-		return told{unknown: true}
+		return reply{unknown: true}
 	}
 	for _, d := range answer.GetCall().GetDecisions() {
 		if d.GetSuspensionId() == question {
-			return told{winner: d.GetDecisionId()}
+			return reply{winner: d.GetDecisionId()}
 		}
 	}
-	return told{}
+	return reply{}
 }
 
 // TestOnceModel checks that the reference model rejects histories that are not linearizable.
 func TestOnceModel(t *testing.T) {
 	op := func(from, until int64, wanted, winner string) porcupine.Operation {
-		return porcupine.Operation{Input: asking{"q", wanted}, Output: told{winner: winner}, Call: from, Return: until}
+		return porcupine.Operation{Input: asking{"q", wanted}, Output: reply{winner: winner}, Call: from, Return: until}
 	}
-	lost := porcupine.Operation{Input: asking{"q", "a"}, Output: told{unknown: true}, Call: 1, Return: math.MaxInt64}
+	lost := porcupine.Operation{Input: asking{"q", "a"}, Output: reply{unknown: true}, Call: 1, Return: math.MaxInt64}
 	tests := []struct {
 		name    string
 		history []porcupine.Operation

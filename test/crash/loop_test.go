@@ -181,9 +181,9 @@ func (l *loop) orderly(number int, busy bool) error {
 	}
 	if busy {
 		some := *life
-		var rest context.CancelFunc
-		some.ctx, rest = context.WithCancel(life.ctx)
-		time.AfterFunc(200*time.Millisecond, rest)
+		var cancel context.CancelFunc
+		some.ctx, cancel = context.WithCancel(life.ctx)
+		time.AfterFunc(200*time.Millisecond, cancel)
 		some.work(rng)
 	}
 	life.readFeed(false)
@@ -198,7 +198,7 @@ func (l *loop) complete() {
 		end := it.Settled()
 		waiting, _ := it.Waiting()
 		switch {
-		case !it.Told():
+		case !it.Published():
 		case end == nil && waiting == nil:
 			it.Break("life", "it neither ended nor waits")
 		case l.feedBook.Last(it.ID) != it.Last():

@@ -95,7 +95,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to stri
 	t.Helper()
 	l := newLoop(t, seed)
 	items := map[string]*item{}
-	l.live(t, "", func(life *life, rng *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 		for _, name := range []string{"gated", "endless", "command"} {
 			items[name] = l.one(name)
 			life.start(items[name], rng)
@@ -107,7 +107,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to stri
 	l.data = copied
 	gated, endless := items["gated"], items["endless"]
 
-	d := l.live(t, "", func(life *life, rng *rand.Rand) {
+	d := l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 		life.held(t, gated, endless)
 		fresh := l.one("command")
 		life.start(fresh, rng)
@@ -121,7 +121,7 @@ func holdsElsewhere(t *testing.T, seed uint64, bring func(l *loop, from, to stri
 	}
 
 	l.serveWith = append(l.serveWith, "--moved")
-	l.live(t, "", func(life *life, rng *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 		must(t, life.verify(rng, true))
 		if end := endless.Ended(); end == nil || end.Code != tooldv1.ErrorCode_ERROR_CODE_IN_DOUBT {
 			t.Errorf("after --moved the call that had run is %+v, want IN_DOUBT", end)

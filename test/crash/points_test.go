@@ -70,7 +70,7 @@ func namedPoints(t *testing.T, every int, keepIn func(*loop)) {
 			it := l.one(tt.kind)
 			must(t, l.prepare(it))
 			l.dieAt(t, it, tt.act, tt.point)
-			l.live(t, "", func(life *life, rng *rand.Rand) {
+			l.withDaemon(t, "", func(life *life, rng *rand.Rand) {
 				known := life.awaitStatus(t, it)
 				if known.GetStatus() != tt.status || tt.status != 0 && known.GetExecuted() != tt.executed {
 					t.Errorf("call = %v %v, want %v %v", known.GetStatus(), known.GetExecuted(), tt.status, tt.executed)
@@ -106,9 +106,9 @@ func (l *loop) one(name string) *item {
 func (l *loop) dieAt(t *testing.T, it *item, act, point string) {
 	t.Helper()
 	if act == decides {
-		l.live(t, "", func(life *life, rng *rand.Rand) { life.start(it, rng) })
+		l.withDaemon(t, "", func(life *life, rng *rand.Rand) { life.start(it, rng) })
 	}
-	d := l.live(t, point, func(life *life, rng *rand.Rand) {
+	d := l.withDaemon(t, point, func(life *life, rng *rand.Rand) {
 		switch act {
 		case starts:
 			life.start(it, rng)
@@ -143,8 +143,8 @@ func yes(it *item, open *tooldv1.Suspension) *tooldv1.Decision {
 	return d
 }
 
-// live runs a daemon until it dies at its point, or until use returns and live kills it.
-func (l *loop) live(t *testing.T, point string, use func(*life, *rand.Rand)) *daemon {
+// withDaemon runs a daemon until it dies at its point, or until use returns and withDaemon kills it.
+func (l *loop) withDaemon(t *testing.T, point string, use func(*life, *rand.Rand)) *daemon {
 	t.Helper()
 	d, err := l.home.start(point)
 	must(t, err)

@@ -147,7 +147,7 @@ func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first 
 	must(t, err)
 	defer second.kill()
 	select {
-	case <-second.stands:
+	case <-second.standby:
 	case <-time.After(startWithin):
 		t.Fatalf("the second daemon does not stand by\n%s", second.log)
 	}

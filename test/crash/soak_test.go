@@ -48,14 +48,14 @@ type soak struct {
 
 // usage is the set of resources that the daemon holds while nothing runs.
 type usage struct {
-	heap, resident                      int64
-	goroutines, descriptors, processes  int64
-	live, unwritten, waiting, temporary int64
+	heap, resident                        int64
+	goroutines, descriptors, processes    int64
+	active, unwritten, waiting, temporary int64
 }
 
 func (u usage) String() string {
 	return fmt.Sprintf("heap %.1f MB, resident %.1f MB, %d goroutines, %d descriptors, %d processes, %d temporary files, %d calls in memory",
-		float64(u.heap)/1e6, float64(u.resident)/1e6, u.goroutines, u.descriptors, u.processes, u.temporary, u.live)
+		float64(u.heap)/1e6, float64(u.resident)/1e6, u.goroutines, u.descriptors, u.processes, u.temporary, u.active)
 }
 
 // TestSoak (T93, P11) makes many calls of all kinds. A tenth of the calls are cancelled, and in a twentieth the tool crashes. While nothing
@@ -89,7 +89,7 @@ func (h *home) soak(t *testing.T, total int) {
 		if failure := s.failure.Load(); failure != nil {
 			t.Fatalf("%v\n%s", *failure, d.log)
 		}
-		used = append(used, s.rest(t, temporary))
+		used = append(used, s.awaitIdle(t, temporary))
 	}
 	base, last := used[0], used[parts-1]
 	for _, held := range []struct {
@@ -100,7 +100,7 @@ func (h *home) soak(t *testing.T, total int) {
 		{"descriptors", base.descriptors, last.descriptors, 8},
 		{"processes", 1, last.processes, 0},
 		{"temporary files", base.temporary, last.temporary, 0},
-		{"calls in memory", 0, last.live + last.unwritten + last.waiting, 0},
+		{"calls in memory", 0, last.active + last.unwritten + last.waiting, 0},
 		{"bytes of heap", meanHeap(used[:parts/2]), meanHeap(used[parts/2:]), max(4<<20, int64(total/2)*64)},
 	} {
 		if held.last > held.base+held.more {
@@ -266,13 +266,13 @@ func (s *soak) answered(kind string, spec *tooldv1.CallSpec, who, result string)
 	return read(stream, func(*tooldv1.Frame) bool { return false })
 }
 
-// rest waits until the daemon is idle and returns what it then holds.
-func (s *soak) rest(t *testing.T, temporary string) (u usage) {
+// awaitIdle waits until the daemon is idle and returns what it then holds.
+func (s *soak) awaitIdle(t *testing.T, temporary string) (u usage) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		u = s.look(t, temporary)
 		// One process remains: the helper that starts isolated commands.
-		if u.live+u.unwritten == 0 && u.processes <= 1 || time.Now().After(deadline) {
+		if u.active+u.unwritten == 0 && u.processes <= 1 || time.Now().After(deadline) {
 			break
 		}
 	}
@@ -309,7 +309,7 @@ func (s *soak) look(t *testing.T, temporary string) usage {
 	must(t, err)
 	return usage{
 		heap: numbers["toold_heap_bytes"], resident: kilobytes << 10, goroutines: numbers["toold_goroutines"], descriptors: int64(len(descriptors)),
-		processes: int64(processes), live: numbers["toold_calls_live"], unwritten: numbers["toold_calls_unwritten"],
+		processes: int64(processes), active: numbers["toold_calls_live"], unwritten: numbers["toold_calls_unwritten"],
 		waiting: numbers[`toold_journal_waiting{lane="durable"}`] + numbers[`toold_journal_waiting{lane="other"}`], temporary: int64(len(files)),
 	}
 }

@@ -225,7 +225,7 @@ func (s *shop) open(h *home) (*daemon, error) {
 		select {
 		case <-d.ready:
 			return d, nil
-		case <-d.stands:
+		case <-d.standby:
 			return d, nil
 		case <-d.ended:
 			s.lostAlone.Add(1)

@@ -44,7 +44,7 @@ func TestT110LostTail(t *testing.T) {
 // loseTail kills the daemon as soon as its client has seen an event, and continues reading in the next life.
 func (l *loop) loseTail(t *testing.T, after int64) {
 	it := l.one("ticks")
-	l.live(t, "", func(life *life, _ *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, _ *rand.Rand) {
 		ctx, cancel := as(life.ctx, it.kind.caller)
 		defer cancel()
 		reading := it.Open("execute", life.epoch, nil)
@@ -59,7 +59,7 @@ func (l *loop) loseTail(t *testing.T, after int64) {
 		}
 		life.unexpected(it, "execute", err)
 	})
-	l.live(t, "", func(life *life, _ *rand.Rand) {
+	l.withDaemon(t, "", func(life *life, _ *rand.Rand) {
 		from := it.Newest()
 		err := life.watchFrom(it, "reattach", from, true, nil)
 		if code, _, _ := refusal(err); code == codes.NotFound {

@@ -63,7 +63,7 @@ func (l *life) step(rng *rand.Rand, begun *atomic.Int64) bool {
 		if len(going) > 0 && rng.IntN(2) == 0 {
 			it = going[rng.IntN(len(going))]
 		}
-		if it.Told() {
+		if it.Published() {
 			l.reattach(it, rng)
 		}
 	case n < 95:
@@ -83,7 +83,7 @@ func recent(items []*item, rng *rand.Rand) *item {
 // open returns two lists: the suspended calls, and all calls that have not ended.
 func (l *life) open(items []*item) (waiting, going []*item) {
 	for _, it := range items {
-		if it.fixed.Load() || !it.Told() || it.Ended() != nil || !it.Current(l.epoch) {
+		if it.fixed.Load() || !it.Published() || it.Ended() != nil || !it.Current(l.epoch) {
 			continue
 		}
 		if open, _ := it.Waiting(); open != nil {

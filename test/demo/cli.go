@@ -142,7 +142,7 @@ func (s *stage) showUntil(r *running, text string) error {
 		select {
 		case l, more := <-r.lines:
 			if !more {
-				return fmt.Errorf("the command ended before it said %q", text)
+				return fmt.Errorf("the command ended before it printed %q", text)
 			}
 			s.tell.printed(l.text)
 			if strings.Contains(l.text, text) {

@@ -53,11 +53,11 @@ func startDaemon(bin string, args, env []string, dir string) (*daemon, error) {
 // ready looks for the JSON line in which a daemon reports its address.
 func (d *daemon) ready() error {
 	for text := range strings.Lines(d.out.String()) {
-		var told struct {
+		var ready struct {
 			TCP string `json:"tcp"`
 		}
-		if json.Unmarshal([]byte(text), &told) == nil && told.TCP != "" {
-			d.tcp = told.TCP
+		if json.Unmarshal([]byte(text), &ready) == nil && ready.TCP != "" {
+			d.tcp = ready.TCP
 			return nil
 		}
 	}

@@ -123,7 +123,7 @@ func (s *stage) unchanged(ctx context.Context) error {
 			return fmt.Errorf("the record of %s call %s: %w", was.GetTool(), was.GetCallId(), err)
 		}
 		if !proto.Equal(was, now) {
-			return fmt.Errorf("the record of %s call %s is not what was told:\n  %v\n  %v", was.GetTool(), was.GetCallId(), was, now)
+			return fmt.Errorf("the record of %s call %s is not what was published:\n  %v\n  %v", was.GetTool(), was.GetCallId(), was, now)
 		}
 	}
 	return nil

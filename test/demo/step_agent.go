@@ -37,7 +37,7 @@ func (s *stage) agent(ctx context.Context) error {
 		return err
 	}
 	defer first.kill()
-	if err := first.says("waits for a person"); err != nil {
+	if err := first.awaitText("waits for a person"); err != nil {
 		return err
 	}
 	s.tell.output(first.log.String(), 6)
@@ -58,7 +58,7 @@ func (s *stage) agent(ctx context.Context) error {
 		return err
 	}
 	defer second.kill()
-	if err := second.says("waits for a person"); err != nil {
+	if err := second.awaitText("waits for a person"); err != nil {
 		return err
 	}
 	s.tell.proof("both are back, and the agent waits for the same question: it sent its turn again")
@@ -130,11 +130,11 @@ func (s *stage) startAgent(ctx context.Context, url string) (*agentProcess, erro
 	return a, nil
 }
 
-// says waits until the agent has printed a text.
-func (a *agentProcess) says(text string) error {
+// awaitText waits until the agent has printed a text.
+func (a *agentProcess) awaitText(text string) error {
 	return eventually(callWait, func() error {
 		if !strings.Contains(a.log.String(), text) {
-			return fmt.Errorf("the agent does not say %q:\n%s", text, &a.log)
+			return fmt.Errorf("the agent does not print %q:\n%s", text, &a.log)
 		}
 		return nil
 	})

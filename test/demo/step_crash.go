@@ -50,7 +50,7 @@ func (s *stage) editAcrossCrash(ctx context.Context) error {
 	}
 	after, err := s.snapshot()
 	if changed := differences(before, after); err != nil || len(changed) > 0 {
-		return errors.Join(err, fmt.Errorf("%v changed before anybody said yes", changed))
+		return errors.Join(err, fmt.Errorf("%v changed before the approval", changed))
 	}
 	if err := s.unchanged(ctx); err != nil {
 		return fmt.Errorf("after the crash: %w", err)

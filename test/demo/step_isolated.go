@@ -27,7 +27,7 @@ func (s *stage) isolated(ctx context.Context) error {
 	if err := os.WriteFile(file, []byte(hostSecret+"\n"), 0o644); err != nil {
 		return err
 	}
-	heard, address, err := s.listen(ctx)
+	connections, address, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func (s *stage) isolated(ctx context.Context) error {
 	if strings.Contains(a.screen, hostSecret) {
 		return errors.New("the command read the file")
 	}
-	if n := heard(); n != 1 {
-		return fmt.Errorf("the listener heard %d connections; the demo's own was due", n)
+	if n := connections(); n != 1 {
+		return fmt.Errorf("the listener accepted %d connections, not only that of the demo", n)
 	}
 	s.tell.proof("the directory above the workspace has nothing else in it, and nobody connected to the listener")
 	ended, err := s.over(ctx, networkCall, succeeded, tooldv1.Executed_EXECUTED_FINISHED, 1)
@@ -64,7 +64,7 @@ func (s *stage) isolated(ctx context.Context) error {
 }
 
 // listen accepts connections on the machine's loopback interface. It first checks that a connection from the demo arrives.
-func (s *stage) listen(ctx context.Context) (heard func() int, address string, err error) {
+func (s *stage) listen(ctx context.Context) (connections func() int, address string, err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err

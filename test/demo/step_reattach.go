@@ -194,7 +194,7 @@ func (s *stage) cancelTree(ctx context.Context, id string, tree []process) error
 		return err
 	}
 	if len(left) > 0 || len(found) > 0 {
-		return fmt.Errorf("told as cancelled, and these run: %v %v", left, found)
+		return fmt.Errorf("reported as cancelled, but these run: %v %v", left, found)
 	}
 	s.tell.proof("when the answer came, none of the %d processes was in /proc any more, and no other in the workspace", len(tree))
 	c, err := s.over(ctx, id, cancelled, tooldv1.Executed_EXECUTED_STARTED, 1)
@@ -220,7 +220,7 @@ func (s *stage) compare(ctx context.Context, torn, steady *tape, dropped int64) 
 	if err := torn.same(steady); err != nil {
 		return fmt.Errorf("the watcher that lost its connection saw another log: %w", err)
 	}
-	if torn.live == 0 {
+	if torn.inline == 0 {
 		return errors.New("no output came live")
 	}
 	stored, err := s.whole(ctx, torn.callID)

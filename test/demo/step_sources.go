@@ -139,7 +139,7 @@ func (s *stage) pythonWorker(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			_ = cmd.Process.Kill()
-			err = fmt.Errorf("%w\nthe worker said:\n%s", errors.Join(err, <-ended), log)
+			err = fmt.Errorf("%w\nthe worker printed:\n%s", errors.Join(err, <-ended), log)
 		}
 	}()
 	if err := s.offered(ctx, "greet"); err != nil {

@@ -17,7 +17,7 @@ type tape struct {
 	cursor  string // cursor of the last frame
 	events  []*tooldv1.CallEvent
 	streams map[string][]byte // bytes of the output events
-	live    int64             // number of bytes that came together with their event
+	inline  int64             // number of bytes that came together with their event
 	// read returns a range of a stream. The tape needs it for events from the journal, which contain only the position of their bytes.
 	read func(stream string, offset, length int64) ([]byte, error)
 }
@@ -77,10 +77,10 @@ func (t *tape) event(e *tooldv1.CallEvent) error {
 func (t *tape) output(out *tooldv1.Output) error {
 	have := t.streams[out.GetStream()]
 	if out.GetOffset() != int64(len(have)) {
-		return fmt.Errorf("%s goes on at byte %d, %d bytes are known", out.GetStream(), out.GetOffset(), len(have))
+		return fmt.Errorf("%s resumes at byte %d, %d bytes are known", out.GetStream(), out.GetOffset(), len(have))
 	}
 	data := out.GetData()
-	t.live += int64(len(data))
+	t.inline += int64(len(data))
 	if len(data) == 0 {
 		var err error
 		if data, err = t.read(out.GetStream(), out.GetOffset(), out.GetLength()); err != nil {

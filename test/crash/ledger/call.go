@@ -92,8 +92,8 @@ func (c *Call) breakLocked(promise, format string, args ...any) {
 	c.ledger.add(v)
 }
 
-// Told reports whether the daemon has published anything about the call.
-func (c *Call) Told() bool {
+// Published reports whether the daemon has published anything about the call.
+func (c *Call) Published() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last > 0 || c.end != nil || c.sync

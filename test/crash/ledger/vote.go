@@ -95,8 +95,8 @@ func (c *Call) CountVotes() {
 		var votes []*tooldv1.Vote
 		seen := map[string]bool{}
 		for _, n := range slices.Sorted(maps.Keys(b.votes)) {
-			told := b.votes[n]
-			v := told.GetVote()
+			published := b.votes[n]
+			v := published.GetVote()
 			votes = count(votes, v)
 			same := len(agreeing(votes, v.GetEdited()))
 			switch id := v.GetDecisionId(); {
@@ -104,8 +104,8 @@ func (c *Call) CountVotes() {
 				c.breakLocked("P2", "vote %s is counted twice", id)
 			case !r.sentBy(id):
 				c.breakLocked("P2", "vote %s counts, and nobody sent it", id)
-			case int(told.GetVotes()) != same || int(told.GetNeeded()) != needed:
-				c.breakLocked("P2", "vote %s is told as %d of %d; it is %d of %d", id, told.GetVotes(), told.GetNeeded(), same, needed)
+			case int(published.GetVotes()) != same || int(published.GetNeeded()) != needed:
+				c.breakLocked("P2", "vote %s is told as %d of %d; it is %d of %d", id, published.GetVotes(), published.GetNeeded(), same, needed)
 			case same >= needed:
 				c.breakLocked("P2", "vote %s is the last that it takes, and the question stayed open", id)
 			}
@@ -136,7 +136,7 @@ func (c *Call) decidedLocked(d *tooldv1.Decision, votes []*tooldv1.Vote, needed 
 // openLocked compares the votes of an open question with the log. It does nothing if events up to until are missing.
 func (c *Call) openLocked(open *tooldv1.Suspension, until int64) {
 	for n := range until {
-		if _, told := c.events[n+1]; !told {
+		if _, known := c.events[n+1]; !known {
 			return
 		}
 	}
