@@ -298,7 +298,7 @@ func (d reloader) readAll() (*fresh, error) {
 			if n.cfg, err = d.cfg.Reload(); err == nil {
 				n.cfg.Sandbox.Profiles, n.restart = withProfiles(d.cfg, n.cfg.Sandbox.Profiles)
 				n.kept = n.cfg.InWorkspaces(d.cfg)
-				err = n.kept.SeparatePlaces()
+				err = n.kept.SeparatePaths()
 			}
 			return err
 		},

@@ -75,7 +75,7 @@ func TestAuditFindsForgeriesOnPostgres(t *testing.T) {
 func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginSite) *forger) {
 	t.Helper()
 	asking(t, p.p, "one")
-	new(run).do(t, p.data, "answer", "store-tests-call-one", "blue").says(t, 0, "")
+	new(run).do(t, p.data, "answer", "store-tests-call-one", "blue").wants(t, 0, "")
 	for range 5 {
 		if e := p.call("glob", `{"pattern":"*"}`).GetError(); e != nil {
 			t.Fatal(e)
@@ -118,40 +118,40 @@ func findForgeries(t *testing.T, p *pluginSite, opened func(*testing.T, *pluginS
 // verifyHonest verifies an unchanged chain of the running daemon, and an export of it.
 func verifyHonest(t *testing.T, p *pluginSite, checkpoints, key string) {
 	t.Helper()
-	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).says(t, 0, "records of default", "checkpoints")
-	new(run).do(t, p.data, "audit", "check", "--checkpoints", checkpoints).says(t, 0, "the chain is unchanged", "checkpoints compared")
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", key).wants(t, 0, "records of default", "checkpoints")
+	new(run).do(t, p.data, "audit", "check", "--checkpoints", checkpoints).wants(t, 0, "the chain is unchanged", "checkpoints compared")
 	wrong := strings.Repeat("ab", 32)
-	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).says(t, cli.ExitFailed, "SIGNATURE")
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", checkpoints, "--key", wrong).wants(t, cli.ExitFailed, "SIGNATURE")
 	export := new(run).do(t, p.data, "audit", "export").out
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	must(t, os.WriteFile(file, []byte(export), 0o600))
-	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", checkpoints).says(t, 0, "records of default")
+	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", checkpoints).wants(t, 0, "records of default")
 	none := filepath.Join(t.TempDir(), "none.jsonl")
 	must(t, os.WriteFile(none, nil, 0o600))
-	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", none).says(t, 0, "no checkpoint of default")
+	new(run).do(t, p.data, "audit", "verify", file, "--checkpoints", none).wants(t, 0, "no checkpoint of default")
 	wantEntries(t, export)
 }
 
 // wantEntries checks the audit records of the test's calls.
 func wantEntries(t *testing.T, export string) {
 	t.Helper()
-	told := map[string]int{}
+	counts := map[string]int{}
 	d := json.NewDecoder(strings.NewReader(export))
 	for d.More() {
 		var l call.ChainRecord
 		must(t, d.Decode(&l))
 		var e audit.Entry
 		must(t, json.Unmarshal(l.Record, &e))
-		told[string(e.Event)]++
+		counts[string(e.Event)]++
 		if strings.Contains(string(l.Record), "blue") || strings.Contains(string(l.Record), "colour") {
-			t.Errorf("a record tells what was said: %s", l.Record)
+			t.Errorf("a record contains the answer: %s", l.Record)
 		}
 		if e.Event == call.EventResumed && (e.By.Subject == "" || e.Decision == "" || e.Digest == "") {
 			t.Errorf("who decided what: %s", l.Record)
 		}
 	}
-	if told["accepted"] != 6 || told["finished"] != 6 || told["suspended"] != 1 || told["resumed"] != 1 {
-		t.Errorf("records %v", told)
+	if counts["accepted"] != 6 || counts["finished"] != 6 || counts["suspended"] != 1 || counts["resumed"] != 1 {
+		t.Errorf("records %v", counts)
 	}
 }
 
@@ -182,14 +182,14 @@ func TestAuditOfOperations(t *testing.T) {
 	p.p.signal(syscall.SIGHUP)
 	p.p.logs(t, "reloaded")
 	export := new(run).do(t, p.data, "audit", "export").out
-	var told []string
+	var recorded []string
 	for line := range strings.Lines(export) {
 		var l call.ChainRecord
 		must(t, json.Unmarshal([]byte(line), &l))
 		var e audit.Entry
 		must(t, json.Unmarshal(l.Record, &e))
 		if e.Event == audit.EventOperation {
-			told = append(told, strings.TrimSpace(fmt.Sprint(e.By.Subject, " ", e.Operation, " ", e.Of, " ", e.Error)))
+			recorded = append(recorded, strings.TrimSpace(fmt.Sprint(e.By.Subject, " ", e.Operation, " ", e.Of, " ", e.Error)))
 		}
 	}
 	describe := "local DescribeCall map[arguments_sha256:3cd3b4d21bcdb092beda8d6121ba679b30b93bf75906d438524d55fdd3cce4d6 tool:glob]"
@@ -199,13 +199,13 @@ func TestAuditOfOperations(t *testing.T) {
 		"local ClaimSuspension map[hand_over_to:ann suspension_id:none]", "local ClaimSuspension map[hand_over_to:ann suspension_id:none] SUSPENSION_NOT_FOUND",
 		"local Purge map[call_id:plugin-tests-call-1 calls:1]", "Reload map[signal:SIGHUP]",
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	if !slices.Equal(recorded, want) {
+		t.Errorf("recorded\n%s\nwant\n%s", strings.Join(recorded, "\n"), strings.Join(want, "\n"))
 	}
 	p.p.stop()
 	d := p.again()
 	defer d.stop()
-	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).says(t, 0, "records of default")
+	new(run).do(t, p.data, "audit", "verify", "--checkpoints", filepath.Join(p.data, "audit", "checkpoints.jsonl")).wants(t, 0, "records of default")
 }
 
 // TestAuditPages reads the chain newest first with filters, and verifies it in the daemon.

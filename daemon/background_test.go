@@ -54,8 +54,8 @@ func (p *proc) stray(s *site, id string) int {
 	return hostPID(p.t, id, pid)
 }
 
-// lives reports whether a process is alive. A zombie (an ended process that its parent has not reaped) does not count as alive.
-func lives(pid int) bool {
+// running reports whether a process is alive. A zombie (an ended process that its parent has not reaped) does not count as alive.
+func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(b), ") Z ")
 }
@@ -67,14 +67,14 @@ func TestBackgroundShellsEnd(t *testing.T) {
 	pid := p.stray(s, "background-of-run")
 	_, err := p.calls.EndRun(within(t), &tooldv1.EndRunRequest{RunId: "run-1"})
 	must(t, err)
-	eventually(t, "the end of a shell whose run ended", func() bool { return !lives(pid) })
+	eventually(t, "the end of a shell whose run ended", func() bool { return !running(pid) })
 
 	pid = p.stray(s, "background-of-drain")
 	p.signal(syscall.SIGTERM)
 	if took := p.wait(hangs); p.cmd.ProcessState.ExitCode() != 0 {
 		t.Errorf("exit %d after %v\n%s", p.cmd.ProcessState.ExitCode(), took, p.log)
 	}
-	if lives(pid) {
+	if running(pid) {
 		t.Error("a shell in the background outlived the daemon's drain")
 	}
 
@@ -83,9 +83,9 @@ func TestBackgroundShellsEnd(t *testing.T) {
 	must(t, p.cmd.Process.Signal(syscall.SIGKILL))
 	<-p.ended
 	p = s.start()
-	if lives(pid) {
+	if running(pid) {
 		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		t.Errorf("a shell in the background lives after kill -9 and a new start: %s\n%s", stat, p.log)
+		t.Errorf("a shell in the background runs after kill -9 and a new start: %s\n%s", stat, p.log)
 	}
 	c := p.do(inThread("list-after-crash-1", "bash_output", map[string]any{}))
 	if got := c.GetResult().GetMessage(); !strings.Contains(got, "no background shells") {

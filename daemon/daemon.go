@@ -122,7 +122,7 @@ type gates struct {
 // endpoints holds the servers and the addresses where clients connect.
 type endpoints struct {
 	auth      *access.Auth
-	tls       liveTLS
+	tls       reloadableTLS
 	service   *service.Service
 	server    *grpcserver.Server
 	web       *httpserver.Server // nil when HTTP is not served

@@ -94,7 +94,7 @@ func TestT119FloodLeavesOthersServed(t *testing.T) {
 }
 
 // insist opens a connection, sends the bytes and waits. It connects again one second after the daemon ends the connection.
-func insist(address string, says []byte, begun func(), stop <-chan struct{}) {
+func insist(address string, payload []byte, begun func(), stop <-chan struct{}) {
 	for {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
@@ -103,7 +103,7 @@ func insist(address string, says []byte, begun func(), stop <-chan struct{}) {
 				defer close(cut)
 				_, _ = io.Copy(io.Discard, conn)
 			}()
-			_, _ = conn.Write(says) // may block or fail, because the daemon stops reading or ends the connection
+			_, _ = conn.Write(payload) // may block or fail, because the daemon stops reading or ends the connection
 			begun()
 			select {
 			case <-cut:

@@ -154,7 +154,7 @@ func (s *site) start(args ...string) *proc {
 	s.t.Cleanup(p.kill)
 	if err != nil {
 		p.kill()
-		s.t.Fatalf("the daemon said nothing: %v\n%s", err, p.log)
+		s.t.Fatalf("the daemon printed nothing: %v\n%s", err, p.log)
 	}
 	must(s.t, json.Unmarshal([]byte(line), &p.ready))
 	token, err := os.ReadFile(p.ready.TokenFile)

@@ -45,8 +45,8 @@ func (list *externalHooks) hooks() (found externalHooks) {
 	return found
 }
 
-// place returns the program or the address of the hook, for people.
-func (o *externalHook) place() string {
+// address returns the program or the network address of the hook, for people.
+func (o *externalHook) address() string {
 	if len(o.entry.Command) > 0 {
 		return o.entry.Command[0]
 	}
@@ -63,7 +63,7 @@ func newExternalHooks(c *config.Config, start command.Starter, references expand
 		if o.entry.Builtin == "" {
 			if err := o.make(c, start, references, secrets, own, log, earlier); err != nil {
 				key := fmt.Sprintf("hooks[%d]", i)
-				problems = append(problems, config.Errorf("%s: %s: %w%s", key, o.entry.Name, err, c.SaidBy(key)))
+				problems = append(problems, config.Errorf("%s: %s: %w%s", key, o.entry.Name, err, c.SourceOf(key)))
 			}
 		}
 		out = append(out, o)
@@ -250,14 +250,14 @@ func namesOf[T any](entries []hook.Entry[T]) (names []string) {
 }
 
 func arranged[T any](base []hook.Entry[T], list externalHooks, kind string) []hook.Entry[T] {
-	var out, placed []hook.Entry[T]
+	var out, listed []hook.Entry[T]
 	for _, o := range list {
 		if o.hook == nil {
 			if i := slices.IndexFunc(base, func(e hook.Entry[T]) bool { return e.Name == o.entry.Builtin }); i >= 0 {
-				placed = append(placed, base[i])
+				listed = append(listed, base[i])
 			}
 		} else if slices.Contains(o.entry.EffectiveKinds(), kind) {
-			placed = append(placed, entryOf[T](o))
+			listed = append(listed, entryOf[T](o))
 		}
 	}
 	for i := range base {
@@ -265,7 +265,7 @@ func arranged[T any](base []hook.Entry[T], list externalHooks, kind string) []ho
 			out = append(out, base[i])
 		}
 	}
-	return append(out, placed...)
+	return append(out, listed...)
 }
 
 // entryOf returns an external hook as an entry of one kind. The check of the configuration ensures that the hook has this kind.

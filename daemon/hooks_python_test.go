@@ -29,8 +29,8 @@ func TestHooksOfPythonService(t *testing.T) {
 	must(t, err)
 	service := exec.CommandContext(t.Context(), "/usr/bin/python3", program, filepath.Join(dir, "s")) // Debian's Python, for which the packages are installed
 	service.Env = []string{"PYTHONPATH=" + dir, "PYTHONDONTWRITEBYTECODE=1"}
-	said := &logBuffer{}
-	service.Stderr = said
+	stderr := &logBuffer{}
+	service.Stderr = stderr
 	must(t, service.Start())
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
 
@@ -41,10 +41,10 @@ func TestHooksOfPythonService(t *testing.T) {
 		return p.call("bash", `{"command":"true"}`).GetError() == nil
 	})
 	if got := p.call("bash", `{"command":"echo write to alice@example.org"}`); got.GetError() != nil || !strings.Contains(got.String(), "write to ***") || strings.Contains(got.String(), "alice@") {
-		t.Errorf("a result that the service changes: %v\n%s", got, said)
+		t.Errorf("a result that the service changes: %v\n%s", got, stderr)
 	}
 	if e := p.call("read", `{"path":"bob@example.org"}`).GetError(); e.GetCode() == 0 || !strings.Contains(e.GetMessage(), "***") || strings.Contains(e.GetMessage(), "bob@") {
-		t.Errorf("an error that the service changes: %v\n%s", e, said)
+		t.Errorf("an error that the service changes: %v\n%s", e, stderr)
 	}
 	conn, err := grpc.NewClient(p.p.ready.TCP, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(bearer(token)))
 	must(t, err)
@@ -52,9 +52,9 @@ func TestHooksOfPythonService(t *testing.T) {
 	got, err := tooldv1.NewCallServiceClient(conn).CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "bash", Arguments: `{"command":"rm -rf x"}`}})
 	must(t, err)
 	if e := got.GetCall().GetResult().GetError(); e.GetCode() != tooldv1.ErrorCode_ERROR_CODE_DENIED || !strings.Contains(e.GetMessage(), "only an operator") {
-		t.Errorf("a call that the service refuses: %v\n%s", got, said)
+		t.Errorf("a call that the service refuses: %v\n%s", got, stderr)
 	}
 	if r := new(run).do(t, p.data, "hooks", "-o", "table"); r.code != 0 || !strings.Contains(r.out, "policy") || !strings.Contains(r.out, "good") {
-		t.Errorf("toold hooks: %+v\n%s", r, said)
+		t.Errorf("toold hooks: %+v\n%s", r, stderr)
 	}
 }

@@ -161,26 +161,26 @@ func TestT79TokenOfAHookIsNowhere(t *testing.T) {
 	defer server.Stop()
 	config := fmt.Sprintf("hooks:\n  - name: policy\n    kinds: [gate]\n    remote: {address: 'unix:%s/s', token_file: %s/token}\n", dir, dir)
 	p := newPluginSite(t, config)
-	told := p.call("bash", `{"command":"rm -r x"}`).String()
+	shown := p.call("bash", `{"command":"rm -r x"}`).String()
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(replaced+"\n"), 0o600))
 	p.reload(config, "[hooks] []")
-	told += p.call("bash", `{"command":"rm -r x"}`).String()
-	if n := strings.Count(told, `message:"nothing is removed here: it was asked with Bearer [redacted`); n != 2 {
-		t.Errorf("it is not told what the service said: %s", told)
+	shown += p.call("bash", `{"command":"rm -r x"}`).String()
+	if n := strings.Count(shown, `message:"nothing is removed here: it was asked with Bearer [redacted`); n != 2 {
+		t.Errorf("the answers do not contain the service's answer: %s", shown)
 	}
 	described, err := p.p.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: &tooldv1.CallSpec{Tool: "bash", Arguments: `{"command":"rm -r x"}`}})
 	must(t, err)
 	if v := described.GetVerdicts(); len(v) == 0 || !strings.Contains(described.String(), "it was asked with Bearer [redacted") {
 		t.Errorf("described with %v", described)
 	}
-	told += described.String()
+	shown += described.String()
 	journal := filesOf(t, p.data) // before the write-ahead log is removed
 	p.p.signal(syscall.SIGTERM)
 	p.p.wait(hangs)
-	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.p.log.String(), "files": string(filesOf(t, p.data))} {
+	for source, text := range map[string]string{"answers": shown, "journal": string(journal), "log": p.p.log.String(), "files": string(filesOf(t, p.data))} {
 		for _, key := range []string{byFile, replaced} {
 			if strings.Contains(text, key) {
-				t.Errorf("%s stands in the %s", key, place)
+				t.Errorf("%s is in the %s", key, source)
 			}
 		}
 	}

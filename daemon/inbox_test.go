@@ -134,7 +134,7 @@ func TestInbox(t *testing.T) {
 	fails := p.ask("bash", `{"command":"no-such-program > here.txt"}`)
 	x.expect("no-such-program")
 	x.press("j")
-	x.gone("gone")
+	x.awaitAbsent("gone")
 	x.press("ay")
 	x.expect("bash: SUCCEEDED, exit code 127")
 	if got := p.became(fails).GetStatus(); got != tooldv1.CallStatus_CALL_STATUS_SUCCEEDED {

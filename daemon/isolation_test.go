@@ -141,9 +141,9 @@ func TestT27OutOfMemory(t *testing.T) {
 	}
 }
 
-// TestTakenPortSaysNothingOfIsolation checks a daemon that ends at its start because its port is in use. It must not log anything about
+// TestTakenPortErrorOmitsIsolation checks a daemon that ends at its start because its port is in use. It must not log anything about
 // isolation, which it has not tested yet.
-func TestTakenPortSaysNothingOfIsolation(t *testing.T) {
+func TestTakenPortErrorOmitsIsolation(t *testing.T) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer lis.Close()

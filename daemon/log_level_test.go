@@ -14,7 +14,7 @@ import (
 func TestLogLevel(t *testing.T) {
 	s := newSite(t, "")
 	p := s.start()
-	const told = `"msg":"request refused"` // logged at level debug
+	const refusal = `"msg":"request refused"` // logged at level debug
 	refused := func() {
 		if r := new(run).do(t, s.data, "calls", "show", "no-such-call-at-all"); r.code != cli.ExitNotFound {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
@@ -22,11 +22,11 @@ func TestLogLevel(t *testing.T) {
 	}
 	refused()
 	new(run).do(t, s.data, "log-level", "debug").expect(t, 0, "info → debug\n")
-	if strings.Contains(p.log.String(), told) {
+	if strings.Contains(p.log.String(), refusal) {
 		t.Fatal("logged before the level was changed")
 	}
 	refused()
-	eventually(t, "the refusal in the log", func() bool { return strings.Contains(p.log.String(), told) })
+	eventually(t, "the refusal in the log", func() bool { return strings.Contains(p.log.String(), refusal) })
 	new(run).do(t, s.data, "log-level", "WARN").expect(t, 0, "debug → warn\n")
 	for _, args := range [][]string{{"log-level"}, {"log-level", "loud"}, {"log-level", "debug", "info"}} {
 		if r := new(run).do(t, s.data, args...); r.code != cli.ExitUsage {

@@ -213,7 +213,7 @@ func TestManifestsReload(t *testing.T) {
 	s.manifests(map[string]string{"greet.yaml": strings.Replace(greet, "hello", "bye", 1), "wrong.yaml": "id: wrong\nrun: {program: /bin/echo, argz: []}\n"})
 	_, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
 	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "wrong.yaml")+`:2:27: unknown setting "run.argz"; did you mean "run.args"?`) {
-		t.Errorf("a wrong manifest is told as %v", err)
+		t.Errorf("a wrong manifest is reported as %v", err)
 	}
 	s.manifests(map[string]string{"wrong.yaml": "id: right\n" + observed + "run: {program: /bin/echo, args: [right]}\n"})
 	done, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})

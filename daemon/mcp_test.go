@@ -87,7 +87,7 @@ func TestMCP(t *testing.T) {
 			}
 			isolation := done.GetCall().GetIsolation()
 			if isolation.GetRequired() != tooldv1.IsolationLevel_ISOLATION_LEVEL_FULL || isolation.GetNetwork() != tooldv1.NetworkMode_NETWORK_MODE_NONE {
-				t.Errorf("a server that nothing is said of runs with %v", isolation)
+				t.Errorf("a server without its own isolation setting runs with %v", isolation)
 			}
 			did, err := os.ReadFile(journal)
 			must(t, err)

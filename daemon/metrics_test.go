@@ -28,7 +28,7 @@ func scrape(t *testing.T, p *proc) map[string]float64 {
 		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
 			name, kind, _ := strings.Cut(rest, " ")
 			if kinds[name] != "" {
-				t.Errorf("%s stands in two places", name)
+				t.Errorf("%s is documented twice", name)
 			}
 			kinds[name], last = kind, name
 			continue

@@ -137,11 +137,11 @@ func TestRenamedOverRestart(t *testing.T) {
 	r := newRenamed(t)
 	r.configure("{}\n")
 	p := r.start("--config", r.config, r.flag)
-	kept, gone := p.ask("write", `{"path":"kept","content":"x"}`), p.ask("bash", `{"command":"touch gone"}`)
+	kept, removed := p.ask("write", `{"path":"kept","content":"x"}`), p.ask("bash", `{"command":"touch gone"}`)
 	p.kill()
 	r.configure(renaming)
 	p = r.start("--config", r.config, r.flag)
-	if c := p.answer(gone, "gone-1", ""); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND || r.file("gone") != "no file" {
+	if c := p.answer(removed, "gone-1", ""); c.GetResult().GetError().GetCode() != tooldv1.ErrorCode_ERROR_CODE_NOT_FOUND || r.file("gone") != "no file" {
 		t.Errorf("the call of the old id: %v; %s", c, r.file("gone"))
 	}
 	c := p.answer(kept, "kept-1", "")

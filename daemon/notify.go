@@ -49,7 +49,7 @@ func notifyProblems(c *config.Config, err error) error {
 	list, _ := errors.AsType[setting.Problems](err)
 	var problems []error
 	for _, p := range list {
-		problems = append(problems, config.Errorf("notify.%w%s", p, c.SaidBy("notify."+p.Key)))
+		problems = append(problems, config.Errorf("notify.%w%s", p, c.SourceOf("notify."+p.Key)))
 	}
 	return cmp.Or(errors.Join(problems...), err)
 }

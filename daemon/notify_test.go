@@ -112,9 +112,9 @@ func TestNotifySurvivesKills(t *testing.T) {
 	_, err := p.calls.CancelCall(within(t), &tooldv1.CancelCallRequest{CallId: "notify-kill-call-0-0", Wait: durationpb.New(5 * time.Second)})
 	must(t, err)
 	eventually(t, "the end", func() bool { return e.took("default/notify-kill-call-0-0/finished") == 1 })
-	eventually(t, "the daemon has heard that it was taken", func() bool {
-		waiting, told := scrape(t, p)[`toold_notify_waiting{target="ops"}`]
-		return told && waiting == 0
+	eventually(t, "the daemon has received the acknowledgement", func() bool {
+		waiting, ok := scrape(t, p)[`toold_notify_waiting{target="ops"}`]
+		return ok && waiting == 0
 	})
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
@@ -236,7 +236,7 @@ func TestNotifyByReference(t *testing.T) {
 			"    - {name: others, url: %q, events: [finished], secret: 'secret://hook', first_delay: 10ms, most_delay: 10ms}\n"+
 			"secrets:\n  - {name: hook, file: %q, allow: [{tools: [%s], parameters: [secret]}]}\n", receiver.URL+"/ops", receiver.URL+"/others", key, tools), 0o600))
 	}
-	heard := func() string {
+	received := func() string {
 		t.Helper()
 		select {
 		case by := <-signed:
@@ -256,12 +256,12 @@ func TestNotifyByReference(t *testing.T) {
 		must(t, err)
 	}
 	ask("notify-secret-call-1")
-	if by := heard(); by != "/ops by "+webhookKey {
+	if by := received(); by != "/ops by "+webhookKey {
 		t.Errorf("signed %s", by)
 	}
 	must(t, os.WriteFile(key, []byte(otherWebhookKey), 0o600))
 	ask("notify-secret-call-2")
-	if by := heard(); by != "/ops by "+otherWebhookKey {
+	if by := received(); by != "/ops by "+otherWebhookKey {
 		t.Errorf("with the next key: signed %s", by)
 	}
 	p.logs(t, "secret refused")
@@ -269,7 +269,7 @@ func TestNotifyByReference(t *testing.T) {
 	_, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{})
 	must(t, err)
 	for range 2 { // the two letters that waited
-		if by := heard(); by != "/others by "+otherWebhookKey {
+		if by := received(); by != "/others by "+otherWebhookKey {
 			t.Errorf("who is entitled now: signed %s", by)
 		}
 	}

@@ -21,17 +21,17 @@ import (
 // plugins holds the hooks that the configuration enables, in addition to those that every daemon has. A plugin that is not configured at
 // the start gets no calls and costs nothing.
 type plugins struct {
-	set    hook.Set
-	live   []livePlugin
-	notify *notify.Notifier // nil without targets
-	audit  *audit.Filter    // nil when the audit is off
-	waker  *wire.Waker      // nil without subagents
+	set        hook.Set
+	reloadable []reloadablePlugin
+	notify     *notify.Notifier // nil without targets
+	audit      *audit.Filter    // nil when the audit is off
+	waker      *wire.Waker      // nil without subagents
 	// compact shortens the message of a tool. It is nil when compaction is off.
 	compact func(tool, message string) (short, did string, ok bool)
 }
 
-// A livePlugin can change its settings without a restart.
-type livePlugin struct {
+// A reloadablePlugin can change its settings without a restart.
+type reloadablePlugin struct {
 	setting string // key of the setting, or prefix of its group
 	of      func(*config.Config) any
 	swap    func(*config.Config) error
@@ -42,7 +42,7 @@ type livePlugin struct {
 
 // takes returns an error when new settings, which are valid, need a restart.
 func (p *plugins) takes(c *config.Config) error {
-	for _, l := range p.live {
+	for _, l := range p.reloadable {
 		if l.takes != nil {
 			if err := l.takes(c); err != nil {
 				return err
@@ -69,7 +69,7 @@ func newPlugins(c *config.Config, references expander) (*plugins, error) {
 
 // add registers a plugin whose settings a reload can change.
 func (p *plugins) add(c *config.Config, setting string, of func(*config.Config) any, swap func(*config.Config) error) {
-	p.live = append(p.live, livePlugin{setting: setting, of: of, swap: swap, now: of(c)})
+	p.reloadable = append(p.reloadable, reloadablePlugin{setting: setting, of: of, swap: swap, now: of(c)})
 }
 
 func (p *plugins) addRatelimit(c *config.Config) error {
@@ -115,7 +115,7 @@ func (p *plugins) addCache(c *config.Config) error {
 	p.set.Gate = append(p.set.Gate, gate)
 	p.set.After = append(p.set.After, hook.Entry[hook.After]{Name: "cache", Hook: kept, Match: readOnlyCalls()})
 	p.add(c, "cache", func(c *config.Config) any { return c.Cache }, func(c *config.Config) error { return kept.Swap(c.Cache) })
-	p.live[len(p.live)-1].takes = func(c *config.Config) error {
+	p.reloadable[len(p.reloadable)-1].takes = func(c *config.Config) error {
 		if c.Cache.ReadsDocuments() && !cfg.ReadsDocuments() {
 			return config.Errorf("cache: the first rule with documents needs a restart")
 		}
@@ -150,9 +150,9 @@ func (p *plugins) addCompact(c *config.Config) error {
 	return nil
 }
 
-// reloads reports whether a reload can change a setting, because it belongs to a live plugin.
+// reloads reports whether a reload can change a setting, because it belongs to a reloadable plugin.
 func (p *plugins) reloads(key string) bool {
-	for _, l := range p.live {
+	for _, l := range p.reloadable {
 		if key == l.setting || strings.HasPrefix(key, l.setting+".") {
 			return true
 		}
@@ -162,8 +162,8 @@ func (p *plugins) reloads(key string) bool {
 
 // reload applies the settings of a configuration that newPlugins accepted. It returns the changed settings.
 func (p *plugins) reload(c *config.Config) (changed []string, err error) {
-	for i := range p.live {
-		l := &p.live[i]
+	for i := range p.reloadable {
+		l := &p.reloadable[i]
 		if reflect.DeepEqual(l.now, l.of(c)) {
 			continue
 		}

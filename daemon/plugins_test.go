@@ -150,12 +150,12 @@ func TestCacheSettings(t *testing.T) {
 
 func TestRemindSettings(t *testing.T) {
 	p := newPluginSite(t, "remind: [{name: look, text: Look closer., tools: [glob], cooldown: 1h}]\n")
-	says := func() string { return p.call("glob", `{"pattern":"*"}`).GetMessage() }
-	if first, second := says(), says(); !strings.HasSuffix(first, "\n\nReminder: Look closer.") || strings.Contains(second, "Reminder") {
+	message := func() string { return p.call("glob", `{"pattern":"*"}`).GetMessage() }
+	if first, second := message(), message(); !strings.HasSuffix(first, "\n\nReminder: Look closer.") || strings.Contains(second, "Reminder") {
 		t.Errorf("the model reads %q, then %q", first, second)
 	}
 	p.reload("remind: [{name: other, text: Look again., tools: [glob]}]\n", "[remind] []")
-	if got := says(); !strings.HasSuffix(got, "Reminder: Look again.") {
+	if got := message(); !strings.HasSuffix(got, "Reminder: Look again.") {
 		t.Errorf("after the reload the model reads %q", got)
 	}
 }

@@ -233,8 +233,8 @@ func (p *pty) expect(parts ...string) {
 	})
 }
 
-// gone waits until the screen no longer shows the part.
-func (p *pty) gone(part string) {
+// awaitAbsent waits until the screen no longer shows the part.
+func (p *pty) awaitAbsent(part string) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("a screen without %q", part), func(screen string) bool { return !strings.Contains(screen, part) })
 }

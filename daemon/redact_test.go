@@ -29,7 +29,7 @@ echo "raw $CANARY" >&2; printf %s "$CANARY" | base64; printf 'xy%s' "$CANARY" | 
 echo; echo "json ${CANARY//\"/\\\"}"; echo "gh""p_0123456789abcdefghijABCDEFGHIJ456789"; echo "employee""-1234567"; printf %s "${CANARY:0:5}"; exit 3`
 
 // TestT79SecretIsNowhere (T79, T81, T112) checks a call that prints a secret in many forms. The secret must not appear in events, results,
-// the log, the files of the store or the spool. The same test without redaction must find the secret in all of these places.
+// the log, the files of the store or the spool. The same test without redaction must find the secret in all of these outputs.
 func TestT79SecretIsNowhere(t *testing.T) {
 	for _, redacts := range []bool{true, false} {
 		s := newSite(t, bashAllowed)
@@ -45,25 +45,25 @@ func TestT79SecretIsNowhere(t *testing.T) {
 		finished := lastFinished(stream.last(t))
 		got, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: "serve-tests-call-canary"})
 		must(t, err)
-		places := map[string][]byte{}
+		outputs := map[string][]byte{}
 		stdout := outputOf(stream, "stdout")
 		for _, frame := range stream.frames { // safe to read, because the stream has ended
 			b, err := proto.Marshal(frame)
 			must(t, err)
-			places["events"] = append(append(places["events"], b...), stdout...)
+			outputs["events"] = append(append(outputs["events"], b...), stdout...)
 		}
 		record, err := proto.Marshal(got)
 		must(t, err)
-		places["record"] = record
+		outputs["record"] = record
 		p.signal(syscall.SIGTERM)
 		p.wait(hangs)
-		places["log"] = []byte(p.log.String())
+		outputs["log"] = []byte(p.log.String())
 		must(t, filepath.WalkDir(s.data, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || d.Type()&fs.ModeSocket != 0 {
 				return err
 			}
 			b, err := os.ReadFile(path)
-			places["store"] = append(places["store"], b...)
+			outputs["store"] = append(outputs["store"], b...)
 			return err
 		}))
 		forms := map[string]string{
@@ -71,13 +71,13 @@ func TestT79SecretIsNowhere(t *testing.T) {
 			"hex": hex.EncodeToString([]byte(canary)), "json": strings.ReplaceAll(canary, `"`, `\"`), "token": "ghp_0123456789abcdefghijABCDEFGHIJ456789", "pattern": "employee-1234567",
 		}
 		for form, text := range forms {
-			for place, b := range places {
+			for name, b := range outputs {
 				found := bytes.Contains(b, []byte(text))
 				if redacts && found {
-					t.Errorf("%s holds the secret (%s)", place, form)
+					t.Errorf("%s holds the secret (%s)", name, form)
 				}
-				if !redacts && !found && place == "store" {
-					t.Errorf("without redaction %s does not hold the secret (%s): this test sees nothing", place, form)
+				if !redacts && !found && name == "store" {
+					t.Errorf("without redaction %s does not hold the secret (%s): this test sees nothing", name, form)
 				}
 			}
 		}
@@ -90,8 +90,8 @@ func TestT79SecretIsNowhere(t *testing.T) {
 				t.Errorf("the message has no %q:\n%s", want, message)
 			}
 		}
-		if !bytes.Contains(places["events"], []byte("[redacted:db] in two chunks")) || !bytes.HasSuffix(stdout, []byte("canar")) {
-			t.Errorf("stdout was told as %q", stdout)
+		if !bytes.Contains(outputs["events"], []byte("[redacted:db] in two chunks")) || !bytes.HasSuffix(stdout, []byte("canar")) {
+			t.Errorf("stdout was published as %q", stdout)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func TestRedactReload(t *testing.T) {
 	write("config", config)
 	p := s.start("--config", filepath.Join(dir, "config"), "--bash-profile", "none") // Run commands without isolation, because an isolated command cannot read the token.
 	n := 0
-	says := func(command, want string) {
+	prints := func(command, want string) {
 		t.Helper()
 		n++
 		c := execute(t, p, bash(fmt.Sprint("redacted-", n), command))
@@ -175,22 +175,22 @@ func TestRedactReload(t *testing.T) {
 			t.Errorf("reloaded %s, want %s", text, want)
 		}
 	}
-	says("echo the first secret", "[redacted:key]")
-	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
+	prints("echo the first secret", "[redacted:key]")
+	prints("cat "+p.ready.TokenFile, "[redacted:toold-token]")
 	reload("[] []")
 	write("secret", "the second secret\n")
 	reload("[redact] []")
-	says("echo the second secret", "[redacted:key]")
+	prints("echo the second secret", "[redacted:key]")
 	write("config", config+"log: {level: debug}\n")
 	must(t, os.Remove(filepath.Join(dir, "secret")))
 	if _, err := p.admin.Reload(within(t), &tooldv1.ReloadRequest{}); reasonOf(err) != "CONFIG_INVALID" || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("without the file: %v", err)
 	}
-	says("echo the second secret", "[redacted:key]")
+	prints("echo the second secret", "[redacted:key]")
 	write("config", "redact: {patterns: [{name: p, expr: 'other'}]}\nlimits: {concurrency: 9}\n")
 	reload("[redact] [limits.concurrency]")
-	says("echo the second and the other secret", "the second and the [redacted:p] secret")
-	says("cat "+p.ready.TokenFile, "[redacted:toold-token]")
+	prints("echo the second and the other secret", "the second and the [redacted:p] secret")
+	prints("cat "+p.ready.TokenFile, "[redacted:toold-token]")
 }
 
 // T79: DescribeCall redacts a worker's answer about arguments, although that answer is not an event.

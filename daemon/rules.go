@@ -207,8 +207,8 @@ func suppose(ctx context.Context, a *cli.App, s *assumptions, tools *registry.Re
 		err = entry.ValidateArguments(args)
 	}
 	if err != nil {
-		told := &tool.Result{Status: tool.StatusError, Error: tool.AsError(err)}
-		return nil, cli.Fail(cli.ExitUsage, errors.New(told.ModelText()))
+		failed := &tool.Result{Status: tool.StatusError, Error: tool.AsError(err)}
+		return nil, cli.Fail(cli.ExitUsage, errors.New(failed.ModelText()))
 	}
 	in := &hook.Input{
 		Namespace: s.namespace, CallID: "rules-test", Descriptor: d, Requested: text, Arguments: args, OnBehalfOf: s.onBehalfOf,

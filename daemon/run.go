@@ -261,8 +261,8 @@ func (d *daemon) hangups(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-d.hangup:
-			if told := d.operations(); told != nil {
-				told(ctx, service.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
+			if report := d.operations(); report != nil {
+				report(ctx, service.Operation{Method: "Reload", By: tool.Principal{Namespace: "default"}, Of: map[string]string{"signal": "SIGHUP"}})
 			}
 			_, _ = reloader{d}.reloadAll() // reloadAll logs its result
 		}
@@ -331,8 +331,8 @@ func (d *daemon) checkStore(ctx context.Context) {
 func (d *daemon) trimOnce(ctx context.Context) error {
 	for ctx.Err() == nil {
 		now := d.store.Now()
-		gone, err := d.store.Trim(ctx, now.Add(-d.cfg.Retention.Calls), now.Add(-d.cfg.Retention.Tombstones), now.Add(-documents), trimPage)
-		for _, key := range gone {
+		trimmed, err := d.store.Trim(ctx, now.Add(-d.cfg.Retention.Calls), now.Add(-d.cfg.Retention.Tombstones), now.Add(-documents), trimPage)
+		for _, key := range trimmed {
 			if err := d.store.Spool().Remove(key); err != nil {
 				d.log.Warn("output of a trimmed call not removed", zap.String("call_id", key.ID), zap.Error(err))
 			}
@@ -340,7 +340,7 @@ func (d *daemon) trimOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(gone) < trimPage {
+		if len(trimmed) < trimPage {
 			return errors.Join(d.engine.Policies().Load(ctx), d.engine.Owners().DropTrimmed(ctx), d.engine.MeasureStorage(ctx))
 		}
 	}

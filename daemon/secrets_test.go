@@ -63,34 +63,34 @@ func TestT81ReferencesAreNowhere(t *testing.T) {
 		s := newSite(t, leakAllowed)
 		p := s.start("--config", s.leaky(byReference))
 		eventually(t, "the server is there", func() bool { return p.hasTool("leaky__bash") })
-		places := map[string][]byte{}
+		outputs := map[string][]byte{}
 		printed := execute(t, p, bash("canary", leaking))
 		message := lastFinished(printed.last(t)).GetResult().GetMessage()
-		told := execute(t, p, &tooldv1.CallSpec{Tool: "leaky__bash", CallId: "serve-tests-call-leaky"})
-		answer := lastFinished(told.last(t)).GetResult()
-		for _, stream := range []*aStream{printed, told} {
+		leaked := execute(t, p, &tooldv1.CallSpec{Tool: "leaky__bash", CallId: "serve-tests-call-leaky"})
+		answer := lastFinished(leaked.last(t)).GetResult()
+		for _, stream := range []*aStream{printed, leaked} {
 			for _, frame := range stream.frames { // safe to read, because the stream has ended
 				b, err := proto.Marshal(frame)
 				must(t, err)
-				places["events"] = append(places["events"], b...)
+				outputs["events"] = append(outputs["events"], b...)
 			}
-			places["events"] = append(append(places["events"], outputOf(stream, "stdout")...), outputOf(stream, "stderr")...)
+			outputs["events"] = append(append(outputs["events"], outputOf(stream, "stdout")...), outputOf(stream, "stderr")...)
 		}
 		for _, id := range []string{"serve-tests-call-canary", "serve-tests-call-leaky"} {
 			got, err := p.calls.GetCall(within(t), &tooldv1.GetCallRequest{CallId: id})
 			must(t, err)
 			record, err := proto.Marshal(got)
 			must(t, err)
-			places["records"] = append(places["records"], record...)
+			outputs["records"] = append(outputs["records"], record...)
 		}
 		_, numbers := getMetrics(t, p, "GET", "/metrics", p.ready.Metrics)
-		places["metrics"] = []byte(numbers)
-		places["journal"] = filesOf(t, s.data) // before the write-ahead log is removed
-		p.signal(syscall.SIGQUIT)              // makes the process dump all goroutines, as a panic would
+		outputs["metrics"] = []byte(numbers)
+		outputs["journal"] = filesOf(t, s.data) // before the write-ahead log is removed
+		p.signal(syscall.SIGQUIT)               // makes the process dump all goroutines, as a panic would
 		p.wait(hangs)
-		places["log"] = []byte(p.log.String())
-		places["files"] = filesOf(t, s.data)
-		if !bytes.Contains(places["log"], []byte("goroutine ")) || len(numbers) == 0 {
+		outputs["log"] = []byte(p.log.String())
+		outputs["files"] = filesOf(t, s.data)
+		if !bytes.Contains(outputs["log"], []byte("goroutine ")) || len(numbers) == 0 {
 			t.Errorf("no dump, or no metrics: %d bytes", len(numbers))
 		}
 		for _, secret := range []string{fileCanary, commandCanary} {
@@ -98,13 +98,13 @@ func TestT81ReferencesAreNowhere(t *testing.T) {
 			for form, text := range map[string]string{
 				"raw": secret, "base64": base64.StdEncoding.EncodeToString([]byte(secret)), "hex": hex.EncodeToString([]byte(secret)), "JSON": quoted,
 			} {
-				for place, b := range places {
+				for name, b := range outputs {
 					found := bytes.Contains(b, []byte(text))
 					if byReference && found {
-						t.Errorf("%s: %s holds a secret (%s)", secret, place, form)
+						t.Errorf("%s: %s holds a secret (%s)", secret, name, form)
 					}
-					if !byReference && !found && (place == "files" || place == "events") {
-						t.Errorf("%s: given without reference %s does not hold it (%s): this test sees nothing", secret, place, form)
+					if !byReference && !found && (name == "files" || name == "events") {
+						t.Errorf("%s: given without reference %s does not hold it (%s): this test sees nothing", secret, name, form)
 					}
 				}
 			}
@@ -161,7 +161,7 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 		n++
 		return lastFinished(execute(t, p, bash(fmt.Sprint("reference-", n), command)).last(t))
 	}
-	says := func(command, want string) {
+	prints := func(command, want string) {
 		t.Helper()
 		if got := result(command).GetResult().GetMessage(); strings.TrimSpace(got) != want {
 			t.Errorf("%s prints %q, want %q", command, got, want)
@@ -175,10 +175,10 @@ func TestReferencesOfOperatorsAlone(t *testing.T) {
 			t.Errorf("reloaded %s, want %s", text, want)
 		}
 	}
-	says("echo secret://key", "secret://key")
-	says(`echo "${#KEY} $KEY"`, "23 Bearer [redacted:key]")
+	prints("echo secret://key", "secret://key")
+	prints(`echo "${#KEY} $KEY"`, "23 Bearer [redacted:key]")
 	write("the-second-secret", "{tools: [bash]}")
-	says(`echo "${#KEY} $KEY the-first-secret"`, "24 Bearer [redacted:key] [redacted:key]") // the changed value applies without a reload
+	prints(`echo "${#KEY} $KEY the-first-secret"`, "24 Bearer [redacted:key] [redacted:key]") // the changed value applies without a reload
 	reload("[] []")
 	write("the-second-secret", "{tools: [bash], namespaces: [elsewhere]}")
 	reload("[secrets] []")

@@ -376,7 +376,7 @@ func TestOutputQuotaEndsTheProcessTree(t *testing.T) {
 }
 
 // Both config check and serve refuse a workspace that overlaps with files of the daemon. They create nothing.
-func TestPlacesAreCheckedByCommands(t *testing.T) {
+func TestPathsAreCheckedByCommands(t *testing.T) {
 	dir := t.TempDir()
 	for _, command := range [][]string{{"config", "check"}, {"serve"}} {
 		new(run).do(t, dir, append(command, "--data", filepath.Join(dir, "ws", "data"), "--workspace", filepath.Join(dir, "ws"))...).

@@ -48,7 +48,7 @@ func (a adminOf) Workers() []service.WorkerState {
 	for i, w := range all {
 		out[i] = service.WorkerState{
 			ID: w.ID, Source: w.Source, Namespace: w.Owner.Namespace, Pool: w.Pool, Name: w.Name, Version: w.Version, Principal: w.Owner.Subject,
-			Tools: w.Tools, Labels: w.Labels, Connected: w.Since, Heard: w.Seen, MaxCalls: w.Limit, Running: w.Leases, Calls: w.Calls, Draining: w.Draining,
+			Tools: w.Tools, Labels: w.Labels, Connected: w.Since, Seen: w.Seen, MaxCalls: w.Limit, Running: w.Leases, Calls: w.Calls, Draining: w.Draining,
 		}
 	}
 	return out
@@ -106,7 +106,7 @@ func (a adminOf) isolation() status.Isolation {
 // hooks returns the states of the external hooks.
 func (a adminOf) hooks() (out []service.HookState) {
 	for _, o := range a.d.externals.Load().hooks() {
-		out = append(out, service.HookState{Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Place: o.place(), Health: o.hook.Health().Health})
+		out = append(out, service.HookState{Name: o.entry.Name, Kinds: o.entry.EffectiveKinds(), Address: o.address(), Health: o.hook.Health().Health})
 	}
 	return out
 }

@@ -53,14 +53,14 @@ func TestStoreCheck(t *testing.T) {
 	p := s.start()
 	asking(t, p, "one")
 	pid := strconv.Itoa(p.cmd.Process.Pid)
-	new(run).do(t, s.data, "store", "check", s.data).says(t, cli.ExitBusy, "IN_USE: ", "process "+pid+" ", "schema ")
+	new(run).do(t, s.data, "store", "check", s.data).wants(t, cli.ExitBusy, "IN_USE: ", "process "+pid+" ", "schema ")
 	p.kill() // the newest changes are in the write-ahead log only
 	before := contents(t, s.data)
 	unmerged, err := os.ReadFile(filepath.Join(s.data, "journal.db"))
 	must(t, err)
 	log, err := os.ReadFile(filepath.Join(s.data, "journal.db-wal"))
 	must(t, err)
-	new(run).do(t, s.data, "store", "check", s.data).says(t, 0, "READY: schema ")
+	new(run).do(t, s.data, "store", "check", s.data).wants(t, 0, "READY: schema ")
 	if after := contents(t, s.data); after != before {
 		t.Errorf("the store was changed:\n%s\n%s", before, after)
 	}
@@ -82,7 +82,7 @@ func TestStoreCheck(t *testing.T) {
 			path := filepath.Join(dir, "journal.db")
 			must(t, os.WriteFile(path, tt.journal(t, sound), 0o600))
 			before := contents(t, dir)
-			new(run).do(t, dir, "store", "check", dir).says(t, tt.code, tt.state+": ", tt.want)
+			new(run).do(t, dir, "store", "check", dir).wants(t, tt.code, tt.state+": ", tt.want)
 			r := new(run).do(t, dir, "store", "check", dir, "-o", "json")
 			var got storeCheck
 			if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != tt.code || got.State != tt.state || got.Opens != (tt.code == 0) || got.Latest == 0 {
@@ -97,17 +97,17 @@ func TestStoreCheck(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(linked, "target-wal"), log, 0o600))
 	must(t, os.WriteFile(filepath.Join(linked, "target"), unmerged, 0o600))
 	must(t, os.Symlink("target", filepath.Join(linked, "journal.db")))
-	new(run).do(t, linked, "store", "check", linked).says(t, 0, "READY: ", "schema ")
+	new(run).do(t, linked, "store", "check", linked).wants(t, 0, "READY: ", "schema ")
 	pipe := t.TempDir()
 	must(t, syscall.Mkfifo(filepath.Join(pipe, "journal.db"), 0o600))
-	new(run).do(t, pipe, "store", "check", pipe).says(t, cli.ExitFailed, "FOREIGN: ", "no regular file")
+	new(run).do(t, pipe, "store", "check", pipe).wants(t, cli.ExitFailed, "FOREIGN: ", "no regular file")
 	nothing := filepath.Join(t.TempDir(), "nothing")
-	new(run).do(t, nothing, "store", "check", nothing).says(t, cli.ExitNotFound, "MISSING: ", "no file journal.db")
+	new(run).do(t, nothing, "store", "check", nothing).wants(t, cli.ExitNotFound, "MISSING: ", "no file journal.db")
 	if _, err := os.Stat(nothing); !os.IsNotExist(err) {
 		t.Errorf("the command created %s: %v", nothing, err)
 	}
-	new(run).do(t, nothing, "store", "check").says(t, cli.ExitUsage, "STORE")
-	new(run).do(t, nothing, "store", "check", "http://db").says(t, cli.ExitUsage, "postgres://")
+	new(run).do(t, nothing, "store", "check").wants(t, cli.ExitUsage, "STORE")
+	new(run).do(t, nothing, "store", "check", "http://db").wants(t, cli.ExitUsage, "postgres://")
 }
 
 // contents lists the files of a store and what is in them, without the lock and the socket.

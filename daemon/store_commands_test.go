@@ -42,8 +42,8 @@ func (p *proc) stop() {
 	p.wait(hangs)
 }
 
-// says checks the exit code, and that the combined outputs contain each text.
-func (r *run) says(t *testing.T, code int, want ...string) {
+// wants checks the exit code, and that the combined outputs contain each text.
+func (r *run) wants(t *testing.T, code int, want ...string) {
 	t.Helper()
 	for _, w := range want {
 		if r.code != code || !strings.Contains(r.out+r.err, w) {
@@ -62,19 +62,19 @@ func TestBackupRestoreRelease(t *testing.T) {
 	dir := filepath.Dir(s.data)
 	token := strings.TrimSpace(new(run).do(t, s.data, "token", "create", "ci", "--role", "caller").out)
 	saved := filepath.Join(s.data, "backups", "saved")
-	new(run).do(t, s.data, "backup", saved).says(t, 0, saved+": 3 calls, 0 files of output, ")
-	new(run).do(t, s.data, "backup", saved).says(t, cli.ExitConflict, "exists already and is not empty", "BACKUP_FAILED")
-	new(run).do(t, s.data, "backup").says(t, cli.ExitUsage, "DEST")
-	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).says(t, cli.ExitFailed, "data directory is in use")
+	new(run).do(t, s.data, "backup", saved).wants(t, 0, saved+": 3 calls, 0 files of output, ")
+	new(run).do(t, s.data, "backup", saved).wants(t, cli.ExitConflict, "exists already and is not empty", "BACKUP_FAILED")
+	new(run).do(t, s.data, "backup").wants(t, cli.ExitUsage, "DEST")
+	new(run).do(t, s.data, "backup", saved+"-of-json", "--data", s.data).wants(t, cli.ExitFailed, "data directory is in use")
 	r := new(run).do(t, s.data, "backup", saved+"-json", "-o", "json")
 	var got tooldv1.BackupResponse
 	if err := protojson.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 || got.GetCalls() != 3 || got.GetBytes() == 0 {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
 	p.stop()
-	new(run).do(t, s.data, "backup", saved+"-offline", "--data", s.data).says(t, 0, "3 calls")
-	new(run).do(t, s.data, "backup", saved+"-nothing", "--data", filepath.Join(dir, "nothing")).says(t, cli.ExitFailed, "no such file")
-	new(run).do(t, s.data, "backup", saved+"-gone").says(t, cli.ExitUnreachable, "toold: ")
+	new(run).do(t, s.data, "backup", saved+"-offline", "--data", s.data).wants(t, 0, "3 calls")
+	new(run).do(t, s.data, "backup", saved+"-nothing", "--data", filepath.Join(dir, "nothing")).wants(t, cli.ExitFailed, "no such file")
+	new(run).do(t, s.data, "backup", saved+"-gone").wants(t, cli.ExitUnreachable, "toold: ")
 
 	restored := filepath.Join(dir, "restored")
 	r = new(run).do(t, s.data, "restore", saved+"-offline", restored, "-o", "json")
@@ -82,9 +82,9 @@ func TestBackupRestoreRelease(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.out), &copied); err != nil || r.code != 0 || copied.Calls != 3 {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
-	new(run).do(t, s.data, "restore", saved, restored).says(t, cli.ExitFailed, "exists already and is not empty")
-	new(run).do(t, s.data, "restore", filepath.Join(dir, "nothing"), restored+"2").says(t, cli.ExitFailed, "no such file")
-	new(run).do(t, s.data, "restore", saved).says(t, cli.ExitUsage, "DATA")
+	new(run).do(t, s.data, "restore", saved, restored).wants(t, cli.ExitFailed, "exists already and is not empty")
+	new(run).do(t, s.data, "restore", filepath.Join(dir, "nothing"), restored+"2").wants(t, cli.ExitFailed, "no such file")
+	new(run).do(t, s.data, "restore", saved).wants(t, cli.ExitUsage, "DATA")
 
 	s.data = restored
 	p = s.start()
@@ -92,11 +92,11 @@ func TestBackupRestoreRelease(t *testing.T) {
 		t.Error("the restored store has a token, which may have been revoked since the backup")
 	}
 	for _, wrong := range [][]string{{}, {"--all", "--run", "run-one"}, {"CALL", "--thread", "t"}} {
-		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).says(t, cli.ExitUsage, "release takes one of")
+		new(run).do(t, s.data, append([]string{"release"}, wrong...)...).wants(t, cli.ExitUsage, "release takes one of")
 	}
-	new(run).do(t, s.data, "release", "--all", "--reason", "why").says(t, cli.ExitUsage, "--reason needs --end")
-	new(run).do(t, s.data, "release", "store-tests-call-nobody").says(t, cli.ExitNotFound, "CALL_NOT_FOUND", "calls lists them")
-	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, cli.ExitConflict, "CALL_HELD")
+	new(run).do(t, s.data, "release", "--all", "--reason", "why").wants(t, cli.ExitUsage, "--reason needs --end")
+	new(run).do(t, s.data, "release", "store-tests-call-nobody").wants(t, cli.ExitNotFound, "CALL_NOT_FOUND", "calls lists them")
+	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").wants(t, cli.ExitConflict, "CALL_HELD")
 	new(run).do(t, s.data, "release", "store-tests-call-one").expect(t, 0, "1 calls released, 2 still held\n")
 	new(run).do(t, s.data, "release", "--run", "run-two", "--end", "--reason", "ran elsewhere").expect(t, 0, "1 calls ended, 1 still held\n")
 	r = new(run).do(t, s.data, "release", "--all", "-o", "json")
@@ -104,8 +104,8 @@ func TestBackupRestoreRelease(t *testing.T) {
 	if err := protojson.Unmarshal([]byte(r.out), &let); err != nil || r.code != 0 || let.GetReleased() != 1 || let.GetHeld() != 0 {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
-	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").says(t, 0, "red")
-	new(run).do(t, s.data, "calls", "show", "store-tests-call-two").says(t, 0, "CANCELLED", "ran elsewhere")
+	new(run).do(t, s.data, "answer", "store-tests-call-one", "red").wants(t, 0, "red")
+	new(run).do(t, s.data, "calls", "show", "store-tests-call-two").wants(t, 0, "CANCELLED", "ran elsewhere")
 	p.stop()
 }
 
@@ -169,14 +169,14 @@ func TestPurgeCommand(t *testing.T) {
 	asking(t, p, "two")
 	const one, two = "store-tests-call-one", "store-tests-call-two"
 	for _, wrong := range [][]string{{"--yes"}, {one, "--run", "r", "--yes"}, {"--run", "r", "--thread", "t", "--yes"}} {
-		new(run).do(t, s.data, append([]string{"purge"}, wrong...)...).says(t, cli.ExitUsage, "purge takes one of")
+		new(run).do(t, s.data, append([]string{"purge"}, wrong...)...).wants(t, cli.ExitUsage, "purge takes one of")
 	}
-	new(run).do(t, s.data, "purge", one).says(t, cli.ExitUsage, "use --yes to confirm")
-	new(run).do(t, s.data, "purge", one, "--yes").says(t, cli.ExitConflict, "CALL_NOT_ENDED", "toold cancel")
-	new(run).do(t, s.data, "answer", one, "red").says(t, 0, "red")
-	new(run).do(t, s.data, "cancel", two).says(t, 0, "CANCELLED")
-	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).says(t, cli.ExitFailed, "Erase the content of 1 calls permanently? [y/N]", "nothing was done")
-	new(run).do(t, s.data, "calls", "show", one).says(t, 0, "Which colour?")
+	new(run).do(t, s.data, "purge", one).wants(t, cli.ExitUsage, "use --yes to confirm")
+	new(run).do(t, s.data, "purge", one, "--yes").wants(t, cli.ExitConflict, "CALL_NOT_ENDED", "toold cancel")
+	new(run).do(t, s.data, "answer", one, "red").wants(t, 0, "red")
+	new(run).do(t, s.data, "cancel", two).wants(t, 0, "CANCELLED")
+	(&run{terminal: true, in: "n\n"}).do(t, s.data, "purge", one).wants(t, cli.ExitFailed, "Erase the content of 1 calls permanently? [y/N]", "nothing was done")
+	new(run).do(t, s.data, "calls", "show", one).wants(t, 0, "Which colour?")
 	(&run{terminal: true, in: "y\n"}).do(t, s.data, "purge", one, two).expect(t, 0, "2 calls purged, 0 already had no content\n")
 	r := new(run).do(t, s.data, "purge", "--run", "run-two", "--yes", "-o", "json")
 	var got tooldv1.PurgeResponse
@@ -184,11 +184,11 @@ func TestPurgeCommand(t *testing.T) {
 		t.Errorf("exit code %d: %s, %v", r.code, r.out, err)
 	}
 	shown := new(run).do(t, s.data, "calls", "show", one)
-	shown.says(t, 0, "purged", "The content of this call was erased.")
+	shown.wants(t, 0, "purged", "The content of this call was erased.")
 	if strings.Contains(shown.out, "colour") || strings.Contains(shown.out, `"red"`) {
 		t.Errorf("still there:\n%s", shown.out)
 	}
-	new(run).do(t, s.data, "purge", "--thread", "nobody", "--yes").says(t, cli.ExitNotFound, "THREAD_NOT_FOUND")
+	new(run).do(t, s.data, "purge", "--thread", "nobody", "--yes").wants(t, cli.ExitNotFound, "THREAD_NOT_FOUND")
 	p.stop()
 }
 

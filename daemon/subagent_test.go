@@ -353,16 +353,16 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	flags := s.withSubagents(m, "openai")
 	s.configured(fmt.Sprintf("  - {name: filed, protocol: openai, endpoint: %q, model: small, key_file: %q}\n", m.Endpoint("openai"), file))
 	p := s.start(flags...)
-	told := ""
+	shown := ""
 	do := func(name, task string, n int) {
 		t.Helper()
 		got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
 			Tool: name, CallId: fmt.Sprintf("subagent-keys-%04d", n), Arguments: fmt.Sprintf(`{"task":%q}`, task), Run: &tooldv1.Run{RunId: "run-1"},
 		}})
 		must(t, err)
-		told += got.GetCall().String() + "\n"
+		shown += got.GetCall().String() + "\n"
 		for _, c := range p.children(got.GetCall().GetResult().GetMetadata()["run_id"]) {
-			told += c.String() + "\n"
+			shown += c.String() + "\n"
 		}
 	}
 	do("helper", "say", 1)
@@ -372,8 +372,8 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	do("filed", "say", 4)
 	do("filed", "fail", 5)
 	for _, want := range []string{"the key is Bearer ", "of the file: "} {
-		if strings.Count(told, want) < 3 {
-			t.Errorf("it is not told what the model said: %s", told)
+		if strings.Count(shown, want) < 3 {
+			t.Errorf("the answers do not contain the model's answer: %s", shown)
 		}
 	}
 	questions, _ := m.Asked()
@@ -389,10 +389,10 @@ func TestT79KeyOfAnEndpointIsNowhere(t *testing.T) {
 	journal := filesOf(t, s.data) // before the write-ahead log is removed
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
-	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
+	for source, text := range map[string]string{"answers": shown, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
 		for _, key := range []string{byVariable, byFile, replaced} {
 			if strings.Contains(text, key) {
-				t.Errorf("%s stands in the %s", key, place)
+				t.Errorf("%s is in the %s", key, source)
 			}
 		}
 	}
@@ -420,7 +420,7 @@ func TestSubagentPage(t *testing.T) {
 	verb, task, _ := strings.Cut(command, " task=")
 	args := append(strings.Fields(verb), "task="+strings.Trim(task, "'"))
 	if r := new(run).do(t, s.data, args...); r.code != cli.ExitOK || !strings.Contains(r.out, "fruit.txt:1:a melon") {
-		t.Errorf("it said %d %s%s", r.code, r.out, r.err)
+		t.Errorf("exit code %d, output %s%s", r.code, r.out, r.err)
 	}
 	if asked, _ := m.Asked(); len(asked) != 2 || !slices.Equal(asked[0].Tools, []string{"glob", "grep", "read"}) || asked[0].Model != "qwen3" {
 		t.Errorf("the model was asked %+v", asked)

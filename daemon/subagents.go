@@ -67,7 +67,7 @@ func registerSubagents(r *registry.Registry, c *config.Config, caller subagent.C
 	for i := range c.Subagents {
 		s := &c.Subagents[i]
 		if _, err := knownKey(s, secrets); err != nil {
-			return config.Errorf("subagents[%d]: the key: %w%s", i, err, c.SaidBy(fmt.Sprintf("subagents[%d]", i)))
+			return config.Errorf("subagents[%d]: the key: %w%s", i, err, c.SourceOf(fmt.Sprintf("subagents[%d]", i)))
 		}
 		cfg := c.SubagentConfig(s)
 		cfg.Caller = caller

@@ -10,15 +10,15 @@ import (
 	"github.com/toold-dev/toold/daemon/config"
 )
 
-// A liveTLS is the TLS configuration of the listeners. A reload replaces it. Open connections keep the old certificate of the daemon. They
+// A reloadableTLS is the TLS configuration of the listeners. A reload replaces it. Open connections keep the old certificate of the daemon. They
 // end if the new configuration refuses the certificate of their client.
-type liveTLS struct {
+type reloadableTLS struct {
 	now         atomic.Pointer[tls.Config]
 	connections tlsConnections
 }
 
 // config returns the configuration of a listener for these protocols (ALPN). It returns nil when the listeners have no TLS.
-func (l *liveTLS) config(protocols ...string) *tls.Config {
+func (l *reloadableTLS) config(protocols ...string) *tls.Config {
 	if l.now.Load() == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (l *liveTLS) config(protocols ...string) *tls.Config {
 }
 
 // open reads the files that the daemon starts with.
-func (l *liveTLS) open(cfg *config.Config) error {
+func (l *reloadableTLS) open(cfg *config.Config) error {
 	c, err := readTLS(cfg)
 	if err == nil {
 		l.now.Store(c)
@@ -47,7 +47,7 @@ func (l *liveTLS) open(cfg *config.Config) error {
 
 // reread reads the files again. It returns nil when the listeners or the new configuration have no TLS, because only a restart turns TLS on
 // or off.
-func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
+func (l *reloadableTLS) reread(cfg *config.Config) (*tls.Config, error) {
 	if l.now.Load() == nil {
 		return nil, nil
 	}
@@ -56,7 +56,7 @@ func (l *liveTLS) reread(cfg *config.Config) (*tls.Config, error) {
 
 // swap applies a configuration, and ends the connections whose client certificate it refuses. It reports whether the configuration differs
 // from the previous one. If next is nil, swap changes nothing.
-func (l *liveTLS) swap(next *tls.Config) bool {
+func (l *reloadableTLS) swap(next *tls.Config) bool {
 	now := l.now.Load()
 	if next == nil || sameTLS(now, next) {
 		return false

@@ -152,7 +152,7 @@ func readRules(cfg *config.Config) (*permission.Rules, error) {
 // paths resolves a path argument to a file in the workspace of a namespace.
 func (w workspaces) paths(namespace, text string) (clean, actual, root string, ok bool) {
 	at := w.of(namespace)
-	clean, actual, ok = files.Place(context.Background(), &files.Local{Root: at.root}, at.path, text)
+	clean, actual, ok = files.Resolve(context.Background(), &files.Local{Root: at.root}, at.path, text)
 	return clean, actual, at.path, ok
 }
 

@@ -34,26 +34,26 @@ func TestT79KeyOfASearchIsNowhere(t *testing.T) {
 	must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	must(t, os.WriteFile(config, fmt.Appendf(nil, "web: {search: brave, search_url: %q, search_key_file: %q}\n", engine.URL, file), 0o600))
 	p := s.start("--config", config)
-	told := ""
+	shown := ""
 	for i, query := range []string{"words", "fail"} {
 		got, err := p.calls.CallTool(within(t), &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{
 			Tool: "web_search", CallId: fmt.Sprintf("web-key-call-%04d", i), Arguments: fmt.Sprintf(`{"query":%q}`, query),
 		}})
 		must(t, err)
-		told += got.GetCall().String() + "\n"
+		shown += got.GetCall().String() + "\n"
 		if got := <-sent; got != key {
 			t.Errorf("the engine was sent %q", got)
 		}
 	}
-	if !strings.Contains(told, "your key is [redacted") {
-		t.Errorf("it is not told what the engine said: %s", told)
+	if !strings.Contains(shown, "your key is [redacted") {
+		t.Errorf("the answers do not contain the engine's answer: %s", shown)
 	}
 	journal := filesOf(t, s.data) // before the write-ahead log is removed
 	p.signal(syscall.SIGTERM)
 	p.wait(hangs)
-	for place, text := range map[string]string{"answers": told, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
+	for source, text := range map[string]string{"answers": shown, "journal": string(journal), "log": p.log.String(), "files": string(filesOf(t, s.data))} {
 		if strings.Contains(text, key) {
-			t.Errorf("the key stands in the %s", place)
+			t.Errorf("the key is in the %s", source)
 		}
 	}
 }

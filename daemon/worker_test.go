@@ -395,7 +395,7 @@ func (p *proc) play(t *testing.T, want *played) {
 		Tool: want.Tool, Arguments: string(want.Arguments), Run: &tooldv1.Run{RunId: "r1"},
 	}})
 	must(t, err)
-	var told, progress []string
+	var events, progress []string
 	var id, suspension string
 	var typing sync.WaitGroup
 	for f, err := stream.Recv(); err == nil; f, err = stream.Recv() {
@@ -408,7 +408,7 @@ func (p *proc) play(t *testing.T, want *played) {
 				progress = append(progress, fmt.Sprintf("%s %v %d/%d %s", strings.TrimPrefix(p.GetStatus().String(), "PROGRESS_STATUS_"), p.GetFraction(), p.GetLoaded(), p.GetTotal(), p.GetMessage()))
 			}
 			suspension = e.GetSuspended().GetSuspension().GetSuspensionId()
-			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
+			events = append(events, strings.TrimPrefix(fmt.Sprintf("%T", e.GetEvent()), "*tooldv1.CallEvent_"))
 		}
 	}
 	typing.Wait()
@@ -442,7 +442,7 @@ func (p *proc) play(t *testing.T, want *played) {
 		got.Message = ""
 	}
 	if want.Events != "" {
-		got.Events = strings.Join(told, " ")
+		got.Events = strings.Join(events, " ")
 	}
 	if want.Progress != nil {
 		got.Progress = progress
@@ -625,39 +625,39 @@ func TestT61ForeignLease(t *testing.T) {
 			return m
 		}
 	}
-	honest, hears := dial("honest", "pays")
-	thief, thiefHears := dial("thief", "steals")
-	if r := hears().GetRegistered(); len(r.GetRefused()) > 0 || r.GetLease().AsDuration() != 20*time.Second {
+	honest, honestReceive := dial("honest", "pays")
+	thief, thiefReceive := dial("thief", "steals")
+	if r := honestReceive().GetRegistered(); len(r.GetRefused()) > 0 || r.GetLease().AsDuration() != 20*time.Second {
 		t.Fatalf("registered: %v", r)
 	}
-	thiefHears()
+	thiefReceive()
 	const id = "paid-by-the-honest-one"
 	p.begin(id, "pays", "{}")
-	lease := hears().GetStart().GetLeaseId()
+	lease := honestReceive().GetStart().GetLeaseId()
 	stolen := &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"stolen"`}
 	say(t, thief, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}})
-	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
+	if got := thiefReceive().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("a result of the thief: it lost %q", got)
 	}
 	say(t, thief, &tooldv1.ConnectRequest_Report{Report: &tooldv1.WorkerReport{LeaseId: lease, Report: &tooldv1.WorkerReport_Output{Output: &tooldv1.Output{Stream: "stdout", Data: []byte("x")}}}})
-	if got := thiefHears().GetLost().GetLeaseId(); got != lease {
+	if got := thiefReceive().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("a report of the thief: it lost %q", got)
 	}
 	// The thief connects again, and does not get the lease.
-	again, againHears := dial("thief", "steals")
-	if r := againHears().GetRegistered(); r == nil {
+	again, againReceive := dial("thief", "steals")
+	if r := againReceive().GetRegistered(); r == nil {
 		t.Fatal("the thief could not register again")
 	}
 	say(t, again, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}})
-	if got := againHears().GetLost().GetLeaseId(); got != lease {
+	if got := againReceive().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("after a new connection, the thief reads that it lost %q", got)
 	}
 	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS, Data: `"paid"`}}})
-	if hears().GetAck().GetLeaseId() != lease {
+	if honestReceive().GetAck().GetLeaseId() != lease {
 		t.Error("the end was not taken")
 	}
 	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: stolen}}) // a second outcome, which comes too late
-	if got := hears().GetLost().GetLeaseId(); got != lease {
+	if got := honestReceive().GetLost().GetLeaseId(); got != lease {
 		t.Errorf("a second end: it lost %q", got)
 	}
 	if c := p.get(id); c.GetResult().GetData() != `"paid"` {
@@ -666,25 +666,25 @@ func TestT61ForeignLease(t *testing.T) {
 	// Only the pool of an operation can complete it.
 	const later = "paid-elsewhere-later"
 	p.begin(later, "pays", "{}")
-	lease = hears().GetStart().GetLeaseId()
+	lease = honestReceive().GetStart().GetLeaseId()
 	say(t, honest, &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: lease, Result: &tooldv1.WorkerResult{
 		Status: tooldv1.ResultStatus_RESULT_STATUS_PENDING, Operation: &tooldv1.WorkerOperation{OperationId: "transfer-1"},
 	}}})
-	hears()
+	honestReceive()
 	eventually(t, "the operation is stored", func() bool { return p.peek(later).GetAttempts()[0].GetOperation().GetOperationId() == "transfer-1" })
 	complete := func(operation string) *tooldv1.ConnectRequest_Complete {
 		return &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: operation, Result: stolen}}
 	}
 	say(t, thief, complete("transfer-1"))
-	if got := thiefHears().GetCompleted(); got.GetError() == "" || got.GetRetryable() || got.GetOperationId() != "transfer-1" {
+	if got := thiefReceive().GetCompleted(); got.GetError() == "" || got.GetRetryable() || got.GetOperationId() != "transfer-1" {
 		t.Errorf("the thief completes: %v", got)
 	}
 	say(t, honest, complete("transfer-2"))
-	if got := hears().GetCompleted(); got.GetError() == "" || got.GetRetryable() {
+	if got := honestReceive().GetCompleted(); got.GetError() == "" || got.GetRetryable() {
 		t.Errorf("another operation: %v", got)
 	}
 	say(t, honest, &tooldv1.ConnectRequest_Complete{Complete: &tooldv1.WorkerComplete{CallId: later, OperationId: "transfer-1"}}) // completes the operation without a result
-	if got := hears().GetCompleted(); got.GetError() != "" {
+	if got := honestReceive().GetCompleted(); got.GetError() != "" {
 		t.Errorf("completed: %v", got)
 	}
 	if c := p.get(later); c.GetStatus() != tooldv1.CallStatus_CALL_STATUS_FAILED || c.GetResult().GetError().GetReason() != "WORKER_PROTOCOL" {

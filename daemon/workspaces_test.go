@@ -92,8 +92,8 @@ func (c *tenant) call(tool string, args map[string]any) *tooldv1.Call {
 	return got.GetCall()
 }
 
-// says runs a call and returns the text that a model gets.
-func (c *tenant) says(tool string, args map[string]any) string {
+// textOf runs a call and returns the text that a model gets.
+func (c *tenant) textOf(tool string, args map[string]any) string {
 	c.t.Helper()
 	r := c.call(tool, args).GetResult()
 	return r.GetMessage() + r.GetError().GetMessage() + r.GetError().GetReason()
@@ -140,38 +140,38 @@ func TestWorkspacesOfNamespaces(t *testing.T) {
 				t.Errorf("%s: %s of another workspace says %q", namespace, what, got)
 			}
 		}
-		reads("read", c.says("read", map[string]any{"path": "notes.txt"}))
-		reads("read", c.says("read", map[string]any{"path": filepath.Join(w.at[namespace], "notes.txt")}))
-		refused("read", c.says("read", map[string]any{"path": filepath.Join(other, "notes.txt")}))
-		reads("grep", c.says("grep", map[string]any{"pattern": "notes of"}))
-		refused("glob", c.says("glob", map[string]any{"pattern": "*", "path": other}))
+		reads("read", c.textOf("read", map[string]any{"path": "notes.txt"}))
+		reads("read", c.textOf("read", map[string]any{"path": filepath.Join(w.at[namespace], "notes.txt")}))
+		refused("read", c.textOf("read", map[string]any{"path": filepath.Join(other, "notes.txt")}))
+		reads("grep", c.textOf("grep", map[string]any{"pattern": "notes of"}))
+		refused("glob", c.textOf("glob", map[string]any{"pattern": "*", "path": other}))
 		c.call("write", map[string]any{"path": "made", "content": "made by " + namespace})
 		if text, _ := os.ReadFile(filepath.Join(w.at[namespace], "made")); string(text) != "made by "+namespace {
 			t.Errorf("%s: write made %q", namespace, text)
 		}
-		reads("bash", c.says("bash", map[string]any{"command": "cat notes.txt"}))
-		refused("bash", c.says("bash", map[string]any{"command": "cat '" + other + "/notes.txt'; ls '" + other + "'; ls -R '" + w.dir + "' | grep -x notes.txt | wc -l | sed 1d"}))
-		if got := c.says("bash", map[string]any{"command": "ls -A ~; echo mine > ~/mark; pwd"}); !strings.Contains(got, w.at[namespace]) || strings.Contains(got, "mark") {
+		reads("bash", c.textOf("bash", map[string]any{"command": "cat notes.txt"}))
+		refused("bash", c.textOf("bash", map[string]any{"command": "cat '" + other + "/notes.txt'; ls '" + other + "'; ls -R '" + w.dir + "' | grep -x notes.txt | wc -l | sed 1d"}))
+		if got := c.textOf("bash", map[string]any{"command": "ls -A ~; echo mine > ~/mark; pwd"}); !strings.Contains(got, w.at[namespace]) || strings.Contains(got, "mark") {
 			t.Errorf("%s: the home and the directory of bash are %q", namespace, got)
 		}
 		var shell struct {
 			ID string `json:"shell_id"`
 		}
 		must(t, json.Unmarshal([]byte(c.call("bash", map[string]any{"command": "cat notes.txt; sleep 600", "background": true}).GetResult().GetData()), &shell))
-		reads("a shell in the background", c.says("bash_output", map[string]any{"shell_id": shell.ID, "since": 0, "wait": 60, "filter": "notes"}))
+		reads("a shell in the background", c.textOf("bash_output", map[string]any{"shell_id": shell.ID, "since": 0, "wait": 60, "filter": "notes"}))
 		for _, one := range all {
-			if got := one.says("bash_output", map[string]any{"shell_id": shell.ID}); one != c && !strings.Contains(got, "NO_SUCH_SHELL") {
+			if got := one.textOf("bash_output", map[string]any{"shell_id": shell.ID}); one != c && !strings.Contains(got, "NO_SUCH_SHELL") {
 				t.Errorf("%s sees a shell of %s: %q", one.namespace, namespace, got)
 			}
 		}
-		reads("a manifest", c.says("show", map[string]any{"file": "notes.txt"}))
-		reads("a persistent program", c.says("resides", nil))
-		reads("an MCP server", c.says("greeter__peek", map[string]any{"path": "notes.txt"}))
-		refused("an MCP server", c.says("greeter__peek", map[string]any{"path": filepath.Join(other, "notes.txt")}))
+		reads("a manifest", c.textOf("show", map[string]any{"file": "notes.txt"}))
+		reads("a persistent program", c.textOf("resides", nil))
+		reads("an MCP server", c.textOf("greeter__peek", map[string]any{"path": "notes.txt"}))
+		refused("an MCP server", c.textOf("greeter__peek", map[string]any{"path": filepath.Join(other, "notes.txt")}))
 		got, err := c.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: c.spec("write", map[string]any{"path": "notes.txt", "content": "new\n"})})
 		must(t, err)
 		reads("a preview", got.String())
-		if got := c.says("read", map[string]any{"path": "way/x"}); strings.Contains(got, "way of "+namespace) == (namespace == "a") {
+		if got := c.textOf("read", map[string]any{"path": "way/x"}); strings.Contains(got, "way of "+namespace) == (namespace == "a") {
 			t.Errorf("%s: a rule about what a link leads to in a's workspace decides %q", namespace, got)
 		}
 		got, err = c.calls.DescribeCall(within(t), &tooldv1.DescribeCallRequest{Spec: c.spec("write", map[string]any{"path": "settings", "content": "x"})})
@@ -183,8 +183,8 @@ func TestWorkspacesOfNamespaces(t *testing.T) {
 		must(t, err)
 		sources, err := c.admin.ListSources(within(t), &tooldv1.ListSourcesRequest{})
 		must(t, err)
-		if told := info.String() + sources.String(); strings.Contains(told, other) {
-			t.Errorf("%s sees the workspace of %s: %s", namespace, other, told)
+		if listed := info.String() + sources.String(); strings.Contains(listed, other) {
+			t.Errorf("%s sees the workspace of %s: %s", namespace, other, listed)
 		}
 		var names []string
 		for _, s := range sources.GetSources() {
@@ -217,7 +217,7 @@ func TestWorkspacesWithoutIsolation(t *testing.T) {
 	p := w.start("--config", w.config, "--bash-profile", "none")
 	homes := map[string]bool{}
 	for namespace, at := range w.at {
-		got := p.as(namespace).says("bash", map[string]any{"command": "cat notes.txt; pwd; echo home $HOME"})
+		got := p.as(namespace).textOf("bash", map[string]any{"command": "cat notes.txt; pwd; echo home $HOME"})
 		if !strings.Contains(got, "notes of "+namespace+"\n"+at+"\n") {
 			t.Errorf("%s: bash says %q", namespace, got)
 		}
@@ -247,18 +247,18 @@ func TestWorkspacesHoldUntilARestart(t *testing.T) {
 	}
 	a := p.as("a")
 	for _, id := range []string{"show", "again", "read"} {
-		if got := a.says(id, map[string]any{"path": "notes.txt"}); id == "read" && !strings.Contains(got, "notes of a") {
+		if got := a.textOf(id, map[string]any{"path": "notes.txt"}); id == "read" && !strings.Contains(got, "notes of a") {
 			t.Errorf("%s says %q", id, got)
 		}
 	}
 	for _, id := range []string{"show", "again"} {
-		if got := a.says(id, nil); got != "notes of a\n" {
+		if got := a.textOf(id, nil); got != "notes of a\n" {
 			t.Errorf("%s says %q", id, got)
 		}
 	}
 	p.kill()
 	p = w.start("--config", w.config, manifests)
-	if got := p.as("a").says("show", nil); got != "moved\n" {
+	if got := p.as("a").textOf("show", nil); got != "moved\n" {
 		t.Errorf("after the restart: %q", got)
 	}
 	_, err = p.admin.Backup(within(t), &tooldv1.BackupRequest{Directory: filepath.Join(w.at["a"], "copy")})
@@ -383,7 +383,7 @@ func leadServer(t *testing.T, to string) {
 	p := w.start("--config", w.config)
 	eventually(t, "the server is there", func() bool { return p.hasTool("greeter__peek") })
 	a := p.as("a")
-	if got := a.says("bash", map[string]any{"command": "rmdir sub && ln -s '" + to + "' sub"}); !strings.Contains(got, "no output") {
+	if got := a.textOf("bash", map[string]any{"command": "rmdir sub && ln -s '" + to + "' sub"}); !strings.Contains(got, "no output") {
 		t.Fatalf("the link: %q", got)
 	}
 	spec := a.spec("greeter__peek", map[string]any{"path": "notes.txt"})
@@ -400,7 +400,7 @@ func leadServer(t *testing.T, to string) {
 		t.Errorf("the server says %q", text)
 		answered <- text
 	}
-	if got := p.as("b").says("greeter__peek", map[string]any{"path": "../notes.txt"}); !strings.Contains(got, "No such file") && !strings.Contains(got, "no such file") {
+	if got := p.as("b").textOf("greeter__peek", map[string]any{"path": "../notes.txt"}); !strings.Contains(got, "No such file") && !strings.Contains(got, "no such file") {
 		t.Errorf("b's server sees more than it starts in: %q", got)
 	}
 }
@@ -411,7 +411,7 @@ func TestCommandsInWorkspaces(t *testing.T) {
 	must(t, os.Symlink("secret", filepath.Join(w.at["a"], "way")))
 	flags := []string{"--config", w.config, "--data", w.data, "--workspace", w.workspace}
 	for namespace, want := range map[string]string{"a": "DENY", "b": "ALLOW"} {
-		new(run).do(t, w.data, append([]string{"rules", "test", "read", "path=way/x", "--namespace", namespace, "--rules", w.rules}, flags...)...).says(t, 0, want)
+		new(run).do(t, w.data, append([]string{"rules", "test", "read", "path=way/x", "--namespace", namespace, "--rules", w.rules}, flags...)...).wants(t, 0, want)
 		new(run).do(t, w.data, append(append([]string{"sandbox", "run", "--namespace", namespace}, flags...), "--", "cat", "notes.txt")...).expect(t, 0, "notes of "+namespace+"\n")
 	}
 }

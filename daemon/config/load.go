@@ -50,7 +50,7 @@ func Load(flags *pflag.FlagSet, environ []string) (*Config, error) {
 		func() error { return c.readEnvironment(environ) },
 		func() error { return c.readFlags(flags) },
 		func() error { c.resolve(); return c.validate() },
-		c.SeparatePlaces,
+		c.SeparatePaths,
 	} {
 		if err := read(); err != nil {
 			return nil, Errorf("%w", err)

@@ -19,7 +19,7 @@ import (
 func (c *Config) validate() error {
 	var problems []error
 	wrong := func(key, format string, args ...any) {
-		problems = append(problems, fmt.Errorf("%s: %s%s", key, fmt.Sprintf(format, args...), c.SaidBy(key)))
+		problems = append(problems, fmt.Errorf("%s: %s%s", key, fmt.Sprintf(format, args...), c.SourceOf(key)))
 	}
 	for _, p := range setting.Check(c) {
 		wrong(p.Key, "%s", p.Text)
@@ -35,9 +35,9 @@ func (c *Config) validate() error {
 
 type complaint func(key, format string, args ...any)
 
-// SaidBy returns the source of a value, in parentheses, for error messages. If no source is recorded for the value itself, it returns the
+// SourceOf returns the source of a value, in parentheses, for error messages. If no source is recorded for the value itself, it returns the
 // source of the list entry or group that contains the value. It returns "" for a default.
-func (c *Config) SaidBy(key string) string {
+func (c *Config) SourceOf(key string) string {
 	for ; key != ""; key = key[:max(0, strings.LastIndexAny(key, ".["))] {
 		if by := c.loaded.from[key]; by != "" {
 			return " (" + by + ")"
@@ -210,7 +210,7 @@ func checkAddress(c *Config, key, address string) error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is reachable from other machines, which needs %s%s", key, address, strings.Join(missing, " and "), c.SaidBy(key))
+	return fmt.Errorf("%s: %s is reachable from other machines, which needs %s%s", key, address, strings.Join(missing, " and "), c.SourceOf(key))
 }
 
 // isLoopback reports whether only this machine can reach the address. The only name that it accepts is localhost, because other names may

@@ -63,7 +63,7 @@ func (subagents) Lend(ctx context.Context) (back func(context.Context) error) {
 }
 
 // Carry implements [subagent.Caller].
-func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subagent.Event)) ([]subagent.Outcome, error) {
+func (s subagents) Carry(ctx context.Context, t *subagent.Turn, report func(subagent.Event)) ([]subagent.Outcome, error) {
 	spec := call.BatchSpec{ID: t.Batch, BatchOptions: call.BatchOptions{Strategy: call.Auto, MaxParallel: turnsParallel}}
 	for i := range t.Calls {
 		r := &t.Calls[i]
@@ -88,7 +88,7 @@ func (s subagents) Carry(ctx context.Context, t *subagent.Turn, told func(subage
 		}
 		for i := range f.Events {
 			if e, ok := subagentEvent(f.Key.ID, &f.Events[i]); ok {
-				told(e)
+				report(e)
 			}
 		}
 		if f.BatchFinished != nil {
@@ -155,7 +155,7 @@ func outcomes(calls []*call.Call) []subagent.Outcome {
 		o.ID, o.Tool = c.ID, c.Tool
 		switch {
 		case c.Status == "" || c.Purge != nil:
-			o.Gone = true
+			o.Missing = true
 		case c.Status.Terminal():
 			o.Ended, o.Failed, o.Text = true, c.Status != call.Succeeded, c.Result.ModelText()
 			o.Blocked = c.Result != nil && c.Result.Error != nil && c.Result.Error.TerminateRun

@@ -148,7 +148,7 @@ func (f *farm) ask(id, task string, until int) *call.Call {
 	f.must(err)
 	f.t.Cleanup(w.Close)
 	if until == 0 {
-		c := f.rest(w)
+		c := f.awaitPause(w)
 		if c.Status != call.Suspended {
 			f.t.Fatalf("it is %s and does not wait: %+v", c.Status, c.Result)
 		}
@@ -171,8 +171,8 @@ func (f *farm) begun() string {
 	}
 }
 
-// rest waits until a call has ended or is suspended.
-func (f *farm) rest(w call.Watcher) *call.Call {
+// awaitPause waits until a call has ended or is suspended.
+func (f *farm) awaitPause(w call.Watcher) *call.Call {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -231,10 +231,10 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 		return w.Call()
 	}
 	for name, tt := range map[string]struct {
-		task   string
-		rests  bool // the subagent is suspended; the test approves the first of its calls, which then runs
-		end    func(f *farm, id string) *call.Call
-		unseen bool
+		task     string
+		suspends bool // the subagent is suspended; the test approves the first of its calls, which then runs
+		end      func(f *farm, id string) *call.Call
+		unseen   bool
 	}{
 		"cancelled":                      {"slow", false, cancel, false},
 		"cancelled, one does not heed":   {"stubborn slow", false, cancel, true},
@@ -248,7 +248,7 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 			f := newFarm(t, nil)
 			const id = "subagent-parent-1"
 			first, _, _ := strings.Cut(tt.task, " ")
-			if tt.rests {
+			if tt.suspends {
 				f.ask(id, tt.task, 0)
 				f.decide(f.below(id)[first], tool.Decision{Action: tool.Resume})
 				f.begun()
@@ -265,7 +265,7 @@ func TestSubagentEndsAfterItsCalls(t *testing.T) {
 				want = []string{f.below(id)[first].ID}
 			}
 			if !slices.Equal(still, want) {
-				t.Errorf("told that it ended, %v run, not %v", still, want)
+				t.Errorf("after the end was reported, %v run, not %v", still, want)
 			}
 			if c.Result.Metadata[outcome.UnseenCalls] != strings.Join(want, "") || strings.Contains(c.Result.ModelText(), "nested calls that may still run") != tt.unseen || (c.Executed == call.ExecutedUnknown) != tt.unseen {
 				t.Errorf("%s, it says %q with %v", c.Executed, c.Result.ModelText(), c.Result.Metadata)
@@ -306,7 +306,7 @@ func TestSubagentEditedEndsItsCalls(t *testing.T) {
 		child := f.below(id)[first]
 		f.decide(child, tool.Decision{Action: tool.Resume})
 		f.begun()
-		c := f.rest(f.decide(parent, tool.Decision{Action: tool.Resume, Arguments: `{"task":"nothing"}`}))
+		c := f.awaitPause(f.decide(parent, tool.Decision{Action: tool.Resume, Arguments: `{"task":"nothing"}`}))
 		if c.Status != call.Succeeded || c.Result.Message != "done" {
 			t.Fatalf("it ended with %s %+v", c.Status, c.Result)
 		}
@@ -343,10 +343,10 @@ func TestSubagentLendsWhileTheQueueIsFull(t *testing.T) {
 	other := start(call.Spec{Tool: "quick", ID: "waits-for-a-place", Arguments: "{}", Run: tool.Run{Thread: "b"}})
 	until("the other call does not wait", func() bool { return f.e.Stats().Queued == 1 })
 	close(f.gate)
-	if c := f.rest(other); c.Status != call.Succeeded {
+	if c := f.awaitPause(other); c.Status != call.Succeeded {
 		t.Errorf("the other call is %s: %+v", c.Status, c.Result)
 	}
-	if c := f.rest(parent); c.Status != call.Succeeded {
+	if c := f.awaitPause(parent); c.Status != call.Succeeded {
 		t.Errorf("the subagent is %s: %+v", c.Status, c.Result)
 	}
 }

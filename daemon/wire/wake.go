@@ -112,11 +112,11 @@ func (w *Waker) look(ctx context.Context, e *lifecycle.Engine) (failed error) {
 			return errors.Join(failed, err)
 		}
 		var all sync.WaitGroup
-		places, errs := make(chan struct{}, wakeAtOnce), make([]error, len(page))
+		slots, errs := make(chan struct{}, wakeAtOnce), make([]error, len(page))
 		for i := range page {
-			places <- struct{}{}
+			slots <- struct{}{}
 			all.Go(func() {
-				defer func() { <-places }()
+				defer func() { <-slots }()
 				errs[i] = w.handle(ctx, e, &page[i])
 			})
 		}

@@ -8,7 +8,7 @@ import (
 
 // TestExpiring checks that operators see the expiring tokens of their namespace, admins see all of them, and nobody sees sessions.
 func TestExpiring(t *testing.T) {
-	a := start(t, newShelf())
+	a := start(t, newMemoryStore())
 	for creator, name := range map[string]string{"root": "deploy", "olga": "ci"} {
 		g := grant("caller")
 		g.Name = name

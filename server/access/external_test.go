@@ -239,7 +239,7 @@ func TestVerifiedTokens(t *testing.T) {
 // TestT137CreatedByIssuer (T137) checks tokens that were created with a token of an issuer. They end when the rights of the issuer change
 // or the issuer is removed, also while the daemon does not run.
 func TestT137CreatedByIssuer(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	signed := access.Credential{Authorization: []string{"Bearer corp:alice.x." + strings.Repeat("y", 20)}}
 	a := start(t, s)
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
@@ -251,7 +251,7 @@ func TestT137CreatedByIssuer(t *testing.T) {
 		must(t, err)
 		return text
 	}
-	gone := func(what, text string) {
+	expectRevoked := func(what, text string) {
 		t.Helper()
 		_, err := a.Identify(t.Context(), access.Credential{Authorization: []string{"Bearer " + text}})
 		refused(t, what, err, "TOKEN_INVALID")
@@ -263,20 +263,20 @@ func TestT137CreatedByIssuer(t *testing.T) {
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
 	as(t, a, first)
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"caller"}}))
-	gone("other roles", first)
+	expectRevoked("other roles", first)
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
 	second := create()
 	a.SetExternal(newExternal(t, nil))
-	gone("no issuer", second)
+	expectRevoked("no issuer", second)
 	a.SetExternal(newExternal(t, &issuerOf{roles: []string{"operator"}}))
 	third := create()
 	a = start(t, s) // without the issuer
-	gone("no issuer after a restart", third)
+	expectRevoked("no issuer after a restart", third)
 }
 
 // TestReplacedDuringVerification checks that a token is refused when a reload replaces its issuer while the token is verified.
 func TestReplacedDuringVerification(t *testing.T) {
-	a := start(t, newShelf())
+	a := start(t, newMemoryStore())
 	v := &issuerOf{roles: []string{"caller"}}
 	v.during = func() { a.SetExternal(newExternal(t, nil)) }
 	a.SetExternal(newExternal(t, v))

@@ -13,7 +13,7 @@ import (
 // TestT62OnePersonManyCredentials checks that all credentials of a subject are one person, who cannot approve twice. The credentials are a
 // local user, a configured token, a token that this user created, and a browser session.
 func TestT62OnePersonManyCredentials(t *testing.T) {
-	store := &shelf{kept: map[string]access.Stored{}}
+	store := &memoryStore{kept: map[string]access.Stored{}}
 	olga := configured("b", "olga", time.Time{}, "approver", "operator")
 	olga.Principal.Groups = []string{"finance"}
 	auth, err := access.NewAuth([]access.Token{olga, configured("b", "vera", time.Time{}, "operator")}, []access.Peer{{UID: 7, Principal: olga.Principal}})
@@ -60,7 +60,7 @@ func TestT62OnePersonManyCredentials(t *testing.T) {
 
 // TestGroupsOfCredentials checks that a credential has groups only from its configuration, or from a creator with the same subject.
 func TestGroupsOfCredentials(t *testing.T) {
-	store := &shelf{kept: map[string]access.Stored{}}
+	store := &memoryStore{kept: map[string]access.Stored{}}
 	root := configured("b", "root", time.Time{}, "approver", "operator", "admin")
 	root.Principal.Groups = []string{"finance"}
 	auth, err := access.NewAuth([]access.Token{root}, nil)

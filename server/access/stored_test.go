@@ -22,15 +22,15 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// shelf is a store in memory. fail is the error of the next write.
-type shelf struct {
+// memoryStore is a store in memory. fail is the error of the next write.
+type memoryStore struct {
 	mu   sync.Mutex
 	kept map[string]access.Stored
 	fail error
 	temp time.Time // when the configured token of temp expires
 }
 
-func (s *shelf) write(f func()) error {
+func (s *memoryStore) write(f func()) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.fail; err != nil {
@@ -41,15 +41,15 @@ func (s *shelf) write(f func()) error {
 	return nil
 }
 
-func (s *shelf) Put(_ context.Context, c *access.Stored) error {
+func (s *memoryStore) Put(_ context.Context, c *access.Stored) error {
 	return s.write(func() { s.kept[c.ID] = *c })
 }
 
-func (s *shelf) Remove(_ context.Context, c *access.Stored) error {
+func (s *memoryStore) Remove(_ context.Context, c *access.Stored) error {
 	return s.write(func() { delete(s.kept, c.ID) })
 }
 
-func (s *shelf) all() []access.Stored {
+func (s *memoryStore) all() []access.Stored {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.kept))
@@ -71,7 +71,7 @@ func configured(namespace, subject string, expires time.Time, roles ...string) a
 }
 
 // people returns the configured tokens.
-func (s *shelf) people() []access.Token {
+func (s *memoryStore) people() []access.Token {
 	return []access.Token{
 		configured("default", "root", time.Time{}, "caller", "operator", "admin"),
 		configured("b", "olga", time.Time{}, "caller", "approver", "operator"),
@@ -81,7 +81,7 @@ func (s *shelf) people() []access.Token {
 }
 
 // start returns an Auth that has loaded the stored credentials, like the Auth of a daemon after its start.
-func start(t testing.TB, s *shelf) *access.Auth {
+func start(t testing.TB, s *memoryStore) *access.Auth {
 	t.Helper()
 	a, err := access.NewAuth(s.people(), []access.Peer{{UID: 7, Principal: tool.Principal{Namespace: "default", Subject: "local", Roles: []string{"caller", "approver", "operator", "admin"}}}})
 	must(t, err)
@@ -89,8 +89,8 @@ func start(t testing.TB, s *shelf) *access.Auth {
 	return a
 }
 
-func newShelf() *shelf {
-	return &shelf{kept: map[string]access.Stored{}, temp: time.Now().Add(time.Hour)}
+func newMemoryStore() *memoryStore {
+	return &memoryStore{kept: map[string]access.Stored{}, temp: time.Now().Add(time.Hour)}
 }
 
 // as returns the identity of a token.
@@ -115,7 +115,7 @@ func grant(roles ...string) access.Grant {
 
 // TestT137GrantBeyondCreator (T137) checks that nobody creates a token that permits more than its own credential.
 func TestT137GrantBeyondCreator(t *testing.T) {
-	a := start(t, newShelf())
+	a := start(t, newMemoryStore())
 	with := func(g access.Grant, f func(*access.Grant)) access.Grant { f(&g); return g }
 	tests := []struct {
 		name   string
@@ -163,7 +163,7 @@ func TestT137GrantBeyondCreator(t *testing.T) {
 
 // TestT137GrantReadOnly (T137) checks that a read-only credential can change nothing, and can create only read-only credentials.
 func TestT137GrantReadOnly(t *testing.T) {
-	a, table := start(t, newShelf()), access.Table()
+	a, table := start(t, newMemoryStore()), access.Table()
 	g := grant("operator", "caller")
 	g.ReadOnly = true
 	text, _, err := a.Create(t.Context(), as(t, a, textOf("olga")), g)
@@ -180,7 +180,7 @@ func TestT137GrantReadOnly(t *testing.T) {
 // TestT137GrandchildrenEndToo (T137) checks that a token ends with its creator's credential, also when the creator's credential is a
 // configured one.
 func TestT137GrandchildrenEndToo(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	a := start(t, s)
 	root, olga := as(t, a, textOf("root")), as(t, a, textOf("olga"))
 	child, made, err := a.Create(t.Context(), olga, grant("operator", "caller"))
@@ -221,7 +221,7 @@ func TestT137GrandchildrenEndToo(t *testing.T) {
 
 // TestT137RevokeOfOthers (T137) checks who may list and revoke a credential.
 func TestT137RevokeOfOthers(t *testing.T) {
-	a := start(t, newShelf())
+	a := start(t, newMemoryStore())
 	root, olga := as(t, a, textOf("root")), as(t, a, textOf("olga"))
 	_, own, err := a.Create(t.Context(), root, grant("caller"))
 	must(t, err)
@@ -244,7 +244,7 @@ func TestT137RevokeOfOthers(t *testing.T) {
 
 // TestReplace checks that a reload ends the requests of removed and changed tokens, and no others.
 func TestReplace(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	a := start(t, s)
 	follow := func(subject string) context.Context {
 		ctx, stop := as(t, a, textOf(subject)).While(t.Context())
@@ -278,7 +278,7 @@ func TestReplace(t *testing.T) {
 // TestStoredCredentialsSurviveRestart checks that a start finds the credentials, except those that ended.
 func TestStoredCredentialsSurviveRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newMemoryStore()
 		a := start(t, s)
 		olga := as(t, a, textOf("olga"))
 		long, _, err := a.Create(t.Context(), olga, grant("caller"))
@@ -315,7 +315,7 @@ func TestStoredCredentialsSurviveRestart(t *testing.T) {
 // loses these rights.
 func TestLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShelf()
+		s := newMemoryStore()
 		a := start(t, s)
 		link, _, err := a.CreateLogin(t.Context(), as(t, a, textOf("vera")))
 		must(t, err)
@@ -386,7 +386,7 @@ func TestLogin(t *testing.T) {
 // TestSessionEndsWithCreator checks that a session, and sessions that it creates, end no later than the credential that created the first
 // session.
 func TestSessionEndsWithCreator(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	a := start(t, s)
 	temp := as(t, a, textOf("temp"))
 	link, _, err := a.CreateLogin(t.Context(), temp)
@@ -413,7 +413,7 @@ func TestSessionEndsWithCreator(t *testing.T) {
 // TestStoredBound checks the limit of login links and sessions for a subject. Expired ones do not count.
 func TestStoredBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := start(t, newShelf())
+		a := start(t, newMemoryStore())
 		vera := as(t, a, textOf("vera"))
 		for range access.MaxLogins {
 			_, _, err := a.CreateLogin(t.Context(), vera)
@@ -434,7 +434,7 @@ func TestStoredBound(t *testing.T) {
 
 // TestStoredBoundOfNamespace checks the limit of the credentials of a namespace.
 func TestStoredBoundOfNamespace(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	p := tool.Principal{Namespace: "b", Subject: "olga", Roles: []string{"caller"}}
 	a := start(t, s)
 	_, first, err := a.Create(t.Context(), as(t, a, textOf("olga")), grant("caller"))
@@ -463,7 +463,7 @@ func TestStoredBoundOfNamespace(t *testing.T) {
 // TestOrphansStayAway removes a creator from the configuration while the daemon does not run. A credential that it created must stay
 // invalid when the creator is added again.
 func TestOrphansStayAway(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	a := start(t, s)
 	text, _, err := a.Create(t.Context(), as(t, a, textOf("temp")), grant("operator"))
 	must(t, err)
@@ -479,7 +479,7 @@ func TestOrphansStayAway(t *testing.T) {
 // TestCreatedByCertificateOrPeer checks two tokens. A token that a certificate created ends with the entry of that certificate. A token
 // that a local user created survives a restart.
 func TestCreatedByCertificateOrPeer(t *testing.T) {
-	s := newShelf()
+	s := newMemoryStore()
 	a := start(t, s)
 	entry := access.CertificateRule{Match: "CN=ci", Principal: tool.Principal{Namespace: "b", Subject: "ci", Roles: []string{"operator"}}}
 	set := func(rules ...access.CertificateRule) {

@@ -76,9 +76,9 @@ func TestDocuments(t *testing.T) {
 	_, err = alice.DeleteDocument(within(t), &tooldv1.DeleteDocumentRequest{Scope: ofThread, ScopeId: "t", Key: "k", ExpectedRevision: &one})
 	wantRefusal(t, err, codes.FailedPrecondition, "REVISION_MISMATCH")
 	for _, want := range []bool{true, false} {
-		gone, err := alice.DeleteDocument(within(t), &tooldv1.DeleteDocumentRequest{Scope: ofThread, ScopeId: "t", Key: "k"})
-		if err != nil || gone.GetDeleted() != want {
-			t.Errorf("deleted %v, %v", gone, err)
+		response, err := alice.DeleteDocument(within(t), &tooldv1.DeleteDocumentRequest{Scope: ofThread, ScopeId: "t", Key: "k"})
+		if err != nil || response.GetDeleted() != want {
+			t.Errorf("deleted %v, %v", response, err)
 		}
 	}
 	_, err = alice.GetDocument(within(t), &tooldv1.GetDocumentRequest{Scope: ofThread, ScopeId: "t", Key: "k"})

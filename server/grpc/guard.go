@@ -76,7 +76,7 @@ type guarded struct {
 	timer   *time.Timer
 	known   atomic.Bool   // the connection is no longer a guest
 	passed  chan struct{} // closed when the connection is no longer a guest
-	gone    chan struct{} // closed when the connection ends
+	closed  chan struct{} // closed when the connection ends
 	end     sync.Once
 	refused atomic.Int32
 
@@ -95,7 +95,7 @@ const prefaceLength = 24
 
 func (l *guestList) guard(raw net.Conn) *guarded {
 	g := &guarded{
-		Conn: raw, raw: raw, guestList: l, passed: make(chan struct{}), gone: make(chan struct{}), skip: prefaceLength,
+		Conn: raw, raw: raw, guestList: l, passed: make(chan struct{}), closed: make(chan struct{}), skip: prefaceLength,
 		resets: resetsAtOnce, counted: time.Now(),
 	}
 	g.timer = time.AfterFunc(l.time, func() {
@@ -110,7 +110,7 @@ func (l *guestList) guard(raw net.Conn) *guarded {
 // cut closes the connection at once, without waiting for the peer.
 func (g *guarded) cut() {
 	g.end.Do(func() {
-		close(g.gone)
+		close(g.closed)
 		_ = g.raw.Close() // Ignore the error: the connection ends even when Close fails.
 	})
 }
@@ -216,7 +216,7 @@ func (g *guarded) wait() error {
 	select {
 	case <-passed:
 	case <-later:
-	case <-g.gone:
+	case <-g.closed:
 		return net.ErrClosed
 	}
 	return nil

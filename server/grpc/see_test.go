@@ -43,7 +43,7 @@ func TestT130NothingIsListedThatMayNotBeGot(t *testing.T) {
 	w := newWorld(t, options{tokens: tokens})
 	w.swapRules(rules + "  - {name: grave, action: ask, tools: [launch, fail], approvers: [operator]}\n")
 	w.admin.calls = w.store
-	w.admin.hooks = []service.HookState{{Name: "gate", Place: "/run/gate.sock", Health: hook.Health{LastError: "it said so"}}}
+	w.admin.hooks = []service.HookState{{Name: "gate", Address: "/run/gate.sock", Health: hook.Health{LastError: "it said so"}}}
 	w.admin.workers = []service.WorkerState{
 		{ID: "w1", Source: "worker:default/p", Namespace: "default", Calls: []string{longID("alice-write")}},
 		{ID: "w2", Source: "worker:other/p", Namespace: "other", Calls: []string{longID("mallory-write")}},
@@ -345,7 +345,7 @@ func (s *seen) artifacts(t *testing.T, ids []string) {
 				detail = info.GetReason()
 			}
 		}
-		if knows := err == nil || detail == "ARTIFACT_NOT_FOUND"; knows && s.calls[id] == nil {
+		if found := err == nil || detail == "ARTIFACT_NOT_FOUND"; found && s.calls[id] == nil {
 			t.Errorf("%s reads of the call %s: %v", s.user, id, err)
 		}
 	}

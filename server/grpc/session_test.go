@@ -336,9 +336,9 @@ func TestSessionBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, options{})
 	s := w.session(t, "alice")
-	gone, stays := execute("hold", "gone"), execute("hold", "stays")
-	gone.Spec.Linger = durationpb.New(0)
-	s.send("gone", gone)
+	cancelled, stays := execute("hold", "gone"), execute("hold", "stays")
+	cancelled.Spec.Linger = durationpb.New(0)
+	s.send("gone", cancelled)
 	s.send("stays", stays)
 	seen := map[string]bool{}
 	for len(seen) < 2 {
@@ -486,7 +486,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	w := newWorld(t, options{})
 	s := w.session(t, "alice")
 	const items, together = 8192, 256
-	told := func() int64 { return w.ended(tooldv1.CallService_CancelCall_FullMethodName, codes.NotFound) }
+	refused := func() int64 { return w.ended(tooldv1.CallService_CancelCall_FullMethodName, codes.NotFound) }
 	var reading atomic.Bool
 	defer reading.Store(true)
 	go func() { // The goroutine returns at the latest when the stream ends.
@@ -501,14 +501,14 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 			if s.stream.Send(req) != nil {
 				return
 			}
-			for tick := time.NewTicker(time.Millisecond); told() < int64(sent) && !reading.Load(); { // Wait until all sent items have ended, or until the client reads again.
+			for tick := time.NewTicker(time.Millisecond); refused() < int64(sent) && !reading.Load(); { // Wait until all sent items have ended, or until the client reads again.
 				<-tick.C
 			}
 		}
 	}()
 	before, still := int64(-1), 0
 	eventually(t, "nothing moves", func() bool {
-		n := told()
+		n := refused()
 		if still++; n < 1024 || n != before {
 			before, still = n, 0
 		}
@@ -522,7 +522,7 @@ func TestP11UnreadEndsAreBounded(t *testing.T) {
 	for len(ended) < items {
 		answer := s.next()
 		if code := codes.Code(answer.GetError().GetCode()); code != codes.NotFound && code != codes.ResourceExhausted || ended[answer.GetCorrelationId()] {
-			t.Fatalf("told %v", answer)
+			t.Fatalf("received %v", answer)
 		}
 		if answer.GetEnd() {
 			ended[answer.GetCorrelationId()] = true
@@ -575,8 +575,8 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 			eventually(t, "all have come to their ends", func() bool {
 				return w.ended(of.method, codes.OK)+w.ended(of.method, codes.ResourceExhausted) == items
 			})
-			if told := w.ended(of.method, codes.OK); told > held {
-				t.Errorf("%d large ends are held for a client that reads nothing", told)
+			if sent := w.ended(of.method, codes.OK); sent > held {
+				t.Errorf("%d large ends are held for a client that reads nothing", sent)
 			}
 			for ended := 0; ended < items; {
 				if answer := s.next(); answer.GetEnd() {
@@ -585,7 +585,7 @@ func TestP11LargeUnreadEndsAreCounted(t *testing.T) {
 			}
 			s.send("then", of.req(items))
 			if all := s.until("then", nil); all[len(all)-1].GetError() != nil {
-				t.Errorf("what was told takes room: %v", all)
+				t.Errorf("published events still take capacity: %v", all)
 			}
 		})
 	}
@@ -651,7 +651,7 @@ func TestSessionMessagesAreBounded(t *testing.T) {
 	eventually(t, "all are left", func() bool { return w.ended(tooldv1.CallService_WatchCalls_FullMethodName, codes.Canceled) == items })
 	for range items {
 		if answer := s.next(); !answer.GetEnd() {
-			t.Fatalf("told %v", answer)
+			t.Fatalf("received %v", answer)
 		}
 	}
 }
@@ -659,7 +659,7 @@ func TestSessionMessagesAreBounded(t *testing.T) {
 // TestEndpointsStoreTheSameRecords checks that ExecuteTool, CallTool and an item of a session store the same records for the same call.
 func TestEndpointsStoreTheSameRecords(t *testing.T) {
 	t.Parallel()
-	doors := map[string]func(w *world, spec *tooldv1.CallSpec){
+	endpoints := map[string]func(w *world, spec *tooldv1.CallSpec){
 		"ExecuteTool": func(w *world, spec *tooldv1.CallSpec) {
 			stream, err := w.calls("alice").ExecuteTool(within(t), &tooldv1.ExecuteToolRequest{Spec: spec})
 			must(t, err)
@@ -677,7 +677,7 @@ func TestEndpointsStoreTheSameRecords(t *testing.T) {
 		},
 	}
 	records := map[string]string{}
-	for name, ask := range doors {
+	for name, ask := range endpoints {
 		p := &player{w: newWorld(t, options{}), names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}
 		var out strings.Builder
 		for _, tool := range []string{"echo", "write", "talk", "ask", "fail", "secret", "forbidden", "launch", "no-such-tool"} {

@@ -21,10 +21,10 @@ import (
 type Standby struct {
 	tls *tls.Config
 
-	mu      sync.Mutex
-	stops   []func()
-	lent    []deadlined
-	serving sync.WaitGroup
+	mu        sync.Mutex
+	stops     []func()
+	listeners []deadlined
+	serving   sync.WaitGroup
 }
 
 // NewStandby returns a Standby. secure configures TLS for TCP; nil means plain text.
@@ -42,7 +42,7 @@ func (s *Standby) Serve(lis net.Listener) {
 	}
 	srv := grpc.NewServer(grpc.Creds(creds), grpc.UnknownServiceHandler(refuseStandby), grpc.ConnectionTimeout(10*time.Second), grpc.MaxRecvMsgSize(service.MaxMessage), grpc.MaxConcurrentStreams(GuestStreams))
 	grpc_health_v1.RegisterHealthServer(srv, states)
-	s.lend(lis, srv.Serve, srv.Stop)
+	s.serveOn(lis, srv.Serve, srv.Stop)
 }
 
 // ServeWeb serves HTTP on a listener until Stop.
@@ -51,16 +51,16 @@ func (s *Standby) ServeWeb(lis net.Listener, srv *http.Server) {
 	if srv.TLSConfig != nil {
 		serve = func(lis net.Listener) error { return srv.ServeTLS(lis, "", "") }
 	}
-	s.lend(lis, serve, func() { _ = srv.Close() }) // Ignore the error: there is no other way to close the connection.
+	s.serveOn(lis, serve, func() { _ = srv.Close() }) // Ignore the error: there is no other way to close the connection.
 }
 
-func (s *Standby) lend(lis net.Listener, serve func(net.Listener) error, stop func()) {
-	lent := deadlined{lis}
+func (s *Standby) serveOn(lis net.Listener, serve func(net.Listener) error, stop func()) {
+	listener := deadlined{lis}
 	s.mu.Lock()
 	s.stops = append(s.stops, stop)
-	s.lent = append(s.lent, lent)
+	s.listeners = append(s.listeners, listener)
 	s.mu.Unlock()
-	s.serving.Go(func() { _ = serve(lent) }) // Ignore the error: the daemon uses the same listener next and will report it.
+	s.serving.Go(func() { _ = serve(listener) }) // Ignore the error: the daemon uses the same listener next and will report it.
 }
 
 // Stop closes all connections. The listeners stay open for the server.
@@ -71,10 +71,10 @@ func (s *Standby) Stop() {
 		stop()
 	}
 	s.serving.Wait()
-	for _, lis := range s.lent {
+	for _, lis := range s.listeners {
 		_ = lis.acceptUntil(time.Time{}) // This fails only when the listener is closed, which the daemon will report.
 	}
-	s.stops, s.lent = nil, nil
+	s.stops, s.listeners = nil, nil
 }
 
 func refuseStandby(any, grpc.ServerStream) error { return service.StandbyError() }

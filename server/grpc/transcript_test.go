@@ -48,7 +48,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func playFile(t *testing.T, file string, through door) {
+func playFile(t *testing.T, file string, through sender) {
 	text, err := os.ReadFile(file)
 	must(t, err)
 	comment, sections := parseArchive(string(text))
@@ -68,7 +68,7 @@ func playFile(t *testing.T, file string, through door) {
 }
 
 // playSections plays the requests in a new world. late is true when an answer missed its deadline.
-func playSections(t *testing.T, sections []section, through door) (got string, late bool) {
+func playSections(t *testing.T, sections []section, through sender) (got string, late bool) {
 	t.Helper()
 	p := &player{w: newWorld(t, options{}), through: through, names: map[string]string{}, newest: map[string]string{}, counts: map[string]int{}}
 	var all strings.Builder
@@ -102,7 +102,7 @@ func parseArchive(text string) (comment string, sections []section) {
 // player sends requests, and replaces the values in the answers that differ between two runs of the test.
 type player struct {
 	w       *world
-	through door
+	through sender
 	names   map[string]string // the name that replaces each value
 	newest  map[string]string // the newest value of each kind
 	counts  map[string]int
@@ -141,8 +141,8 @@ func (p *player) play(t *testing.T, name, body string) string {
 	return out.String()
 }
 
-// A door sends one request over one of the endpoints and returns all answers.
-type door func(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error)
+// A sender sends one request over one of the endpoints and returns all answers.
+type sender func(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error)
 
 // invoke calls any method whose request is one message.
 func invoke(ctx context.Context, c *grpc.ClientConn, m protoreflect.MethodDescriptor, req proto.Message, answer func() proto.Message) ([]proto.Message, error) {

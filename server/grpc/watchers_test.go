@@ -84,7 +84,7 @@ func TestP11StalledWatchersAreEnded(t *testing.T) {
 	must(t, err)
 	following := events(more)
 	if first := following[0].GetSequence(); first > last+1 || following[len(following)-1].GetFinished() == nil {
-		t.Errorf("saw events up to %d; the cursor goes on with %d of %d", last, first, len(following))
+		t.Errorf("saw events up to %d; the cursor resumes with %d of %d", last, first, len(following))
 	}
 }
 
@@ -195,23 +195,23 @@ func TestP11RefusedWatchersKeepTheirCursor(t *testing.T) {
 	_, err = other.Recv() // receives caught_up: this watcher has the only slot
 	must(t, err)
 
-	place := strings.Replace(called.GetCursor(), strconv.FormatInt(called.GetCall().GetLastSequence(), 10), "2", 1)
-	again, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood"), Cursor: place})
+	cursor := strings.Replace(called.GetCursor(), strconv.FormatInt(called.GetCall().GetLastSequence(), 10), "2", 1)
+	again, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("flood", "flood"), Cursor: cursor})
 	must(t, err)
 	_, err = readAll(again.Recv)
 	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
-	if got := metadataOf(err)["cursor"]; got != place {
-		t.Errorf("asked for what follows %q; told to go on from %q", place, got)
+	if got := metadataOf(err)["cursor"]; got != cursor {
+		t.Errorf("requested the events after %q; the refusal has the cursor %q", cursor, got)
 	}
 
 	late, err := w.calls("alice").ExecuteTool(ctx, &tooldv1.ExecuteToolRequest{Spec: spec("late", "late")})
 	must(t, err)
 	seen := ""
-	for beats := 0; beats < 2; {
+	for heartbeats := 0; heartbeats < 2; {
 		resp, err := late.Recv()
 		must(t, err)
 		if f := resp.GetFrame(); f.GetHeartbeat() != nil {
-			beats++
+			heartbeats++
 		} else if f.GetCursor() != "" {
 			seen = f.GetCursor()
 		}
@@ -220,6 +220,6 @@ func TestP11RefusedWatchersKeepTheirCursor(t *testing.T) {
 	_, err = readAll(late.Recv)
 	wantRefusal(t, err, codes.ResourceExhausted, "TOO_MANY_WATCHERS")
 	if got := metadataOf(err)["cursor"]; got != seen {
-		t.Errorf("stood at %q; told to go on from %q", seen, got)
+		t.Errorf("the last cursor was %q; the refusal has the cursor %q", seen, got)
 	}
 }

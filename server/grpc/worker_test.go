@@ -72,8 +72,8 @@ func registers(tools ...*tooldv1.WorkerTool) *tooldv1.ConnectRequest {
 	return &tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Register{Register: &tooldv1.WorkerRegister{Pool: "rude", Tools: tools}}}
 }
 
-// says sends a message. After the worker has left, it does nothing.
-func (r *rude) says(m any) {
+// send sends a message. After the worker has left, it does nothing.
+func (r *rude) send(m any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.left {
@@ -89,7 +89,7 @@ func (r *rude) leaves() {
 	_ = r.stream.CloseSend()
 }
 
-func (r *rude) hears() (*tooldv1.ConnectResponse, error) {
+func (r *rude) receive() (*tooldv1.ConnectResponse, error) {
 	m := &tooldv1.ConnectResponse{}
 	return m, r.stream.RecvMsg(m)
 }
@@ -186,8 +186,8 @@ func TestP11UnreadQuestionsAreBounded(t *testing.T) {
 	r := w.rude(ctx, t)
 	large := strange()
 	large.Descriptor_.MaxArguments = 1 << 20
-	r.says(registers(large))
-	if _, err := r.hears(); err != nil { // Read the response to the registration, and nothing after it.
+	r.send(registers(large))
+	if _, err := r.receive(); err != nil { // Read the response to the registration, and nothing after it.
 		t.Fatal(err)
 	}
 	before := heap()
@@ -226,11 +226,11 @@ type kept struct{ testing.TB }
 // Helper does nothing, because the Helper of a fuzz test must not be called while its fuzz function runs.
 func (kept) Helper() {}
 
-// FuzzWorkerSays (T61) lets a worker send anything while the daemon asks it about a call and runs the call.
+// FuzzWorkerMessages (T61) lets a worker send anything while the daemon asks it about a call and runs the call.
 //
 // The call must end, or wait with a question that can be read and cancelled. The connection must end with an error that gives the reason,
 // and leave nothing behind. Bytes that are not a message end only the connection that sent them.
-func FuzzWorkerSays(f *testing.F) {
+func FuzzWorkerMessages(f *testing.F) {
 	for _, seed := range seedsOfWorkers() {
 		f.Add(seed)
 	}
@@ -242,8 +242,8 @@ func FuzzWorkerSays(f *testing.F) {
 		stranger := w.rude(ctx, t) // This worker sends the fuzzed input as its first messages.
 		stranger.ends(t, stranger.begin(turns(data)))
 		r := w.rude(ctx, t)
-		r.says(registers(strange()))
-		first, err := r.hears()
+		r.send(registers(strange()))
+		first, err := r.receive()
 		if err != nil || len(first.GetRegistered().GetRefused()) > 0 {
 			t.Fatalf("registered %v, %v", first, err)
 		}
@@ -256,8 +256,8 @@ func FuzzWorkerSays(f *testing.F) {
 			check(t, err)
 			ended <- got.GetCall()
 		}()
-		heard := make(chan error, 1)
-		go func() { heard <- r.talk(turns(data)) }()
+		talked := make(chan error, 1)
+		go func() { talked <- r.talk(turns(data)) }()
 		c := <-ended
 		if c.GetSuspension() != nil || c.GetStatus() == tooldv1.CallStatus_CALL_STATUS_RUNNING {
 			got, err := w.calls("alice").CancelCall(ctx, &tooldv1.CancelCallRequest{CallId: id, Wait: durationpb.New(10 * time.Second)})
@@ -271,7 +271,7 @@ func FuzzWorkerSays(f *testing.F) {
 			t.Errorf("described with %d bytes", proto.Size(c.GetDescription()))
 		}
 		r.leaves()
-		r.ends(t, <-heard)
+		r.ends(t, <-talked)
 		for s := w.workers.Stats(); s.Leases+s.Waiting > 0; s = w.workers.Stats() { // Wait until the leases of the broken connection have expired.
 			if ctx.Err() != nil {
 				t.Fatalf("left behind: %+v", s)
@@ -285,8 +285,8 @@ func FuzzWorkerSays(f *testing.F) {
 func (r *rude) begin(list [][]byte) error {
 	if len(list) > 0 {
 		r.wrong = proto.Unmarshal(list[0], &tooldv1.ConnectRequest{}) != nil
-		r.says(list[0])
-		if _, err := r.hears(); err != nil {
+		r.send(list[0])
+		if _, err := r.receive(); err != nil {
 			return err
 		}
 	}
@@ -306,7 +306,7 @@ func (r *rude) ends(t *testing.T, err error) {
 // talk answers the messages of the daemon with messages of the list. It returns the error with which the connection ended.
 func (r *rude) talk(list [][]byte) error {
 	for {
-		m, err := r.hears()
+		m, err := r.receive()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -317,15 +317,15 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for said := 0; len(list) > 0 && (l != "" || said == 0); said++ { // The worker answers a question with one message. After the start of a call it sends all remaining messages.
+		for sent := 0; len(list) > 0 && (l != "" || sent == 0); sent++ { // The worker answers a question with one message. After the start of a call it sends all remaining messages.
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
-			r.says(b)
+			r.send(b)
 		}
 		if l != "" { // If none of the messages has ended the call, this message ends it.
-			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: l, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}}}})
+			r.send(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Done{Done: &tooldv1.WorkerDone{LeaseId: l, Result: &tooldv1.WorkerResult{Status: tooldv1.ResultStatus_RESULT_STATUS_SUCCESS}}}})
 		} else {
-			r.says(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})
+			r.send(&tooldv1.ConnectRequest{Message: &tooldv1.ConnectRequest_Answer{Answer: &tooldv1.WorkerAnswer{QuestionId: q}}})
 		}
 	}
 }

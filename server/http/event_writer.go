@@ -31,7 +31,7 @@ type eventWriter struct {
 	source bool // the client is an EventSource
 
 	began   bool // the status 200 is sent
-	gone    bool // a write failed
+	failed  bool // a write failed
 	closing bool // the last frame was closing or lagged, so the client connects again
 }
 
@@ -71,7 +71,7 @@ func (e *eventWriter) write(appendTo func([]byte) ([]byte, error)) error {
 		err = e.to.write(b)
 	}
 	if err != nil {
-		e.gone = true
+		e.failed = true
 		return fmt.Errorf("%w: %w", context.Canceled, err) // The client has left, or it reads nothing.
 	}
 	return nil
@@ -80,7 +80,7 @@ func (e *eventWriter) write(appendTo func([]byte) ([]byte, error)) error {
 // end ends the response, with an error unless err is nil. ctx is the context of the request.
 func (e *eventWriter) end(ctx context.Context, err error) {
 	switch {
-	case e.gone || ctx.Err() != nil:
+	case e.failed || ctx.Err() != nil:
 	case err == nil && e.closing: // The stream ends without an error, so that the client connects again.
 	case err == nil:
 		_ = e.write(func(b []byte) ([]byte, error) { return sse.AppendJSON(b, sse.EndID, "end", []byte("{}")), nil })

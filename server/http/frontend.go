@@ -92,16 +92,16 @@ func (s *runStream[M]) frame(ctx context.Context, f *tooldv1.Frame) error {
 	if err := s.send(messages); err != nil {
 		return err
 	}
-	rests, err := s.rests(ctx)
-	if err == nil && rests {
+	settled, err := s.settled(ctx)
+	if err == nil && settled {
 		return s.end(s.mapper.Finish())
 	}
 	return err
 }
 
-// rests reports whether the stream may end: the mapper has got all events, and each call of the run has ended or waits for an answer. If
+// settled reports whether the stream may end: the mapper has got all events, and each call of the run has ended or waits for an answer. If
 // waits is set, a waiting call keeps the stream open.
-func (s *runStream[M]) rests(ctx context.Context) (bool, error) {
+func (s *runStream[M]) settled(ctx context.Context) (bool, error) {
 	if !s.caught {
 		return false, nil // Do not count earlier: otherwise each frame would count all calls.
 	}

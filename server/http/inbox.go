@@ -21,11 +21,11 @@ func sendInbox(out *eventWriter, res *tooldv1.WatchInboxResponse) error {
 		return out.event("waiting", change.Waiting.GetCall())
 	case *tooldv1.WatchInboxResponse_Settled:
 		// Send a call, as in "waiting", so that clients can handle both events in the same way.
-		gone := &tooldv1.Call{CallId: change.Settled.GetCallId(), Status: change.Settled.GetStatus(), Suspension: &tooldv1.Suspension{SuspensionId: change.Settled.GetSuspensionId()}}
+		settled := &tooldv1.Call{CallId: change.Settled.GetCallId(), Status: change.Settled.GetStatus(), Suspension: &tooldv1.Suspension{SuspensionId: change.Settled.GetSuspensionId()}}
 		if d := change.Settled.GetDecision(); d != nil {
-			gone.Decisions = []*tooldv1.Decision{d}
+			settled.Decisions = []*tooldv1.Decision{d}
 		}
-		return out.event("settled", gone)
+		return out.event("settled", settled)
 	case *tooldv1.WatchInboxResponse_CaughtUp:
 		return out.event("caught_up", &tooldv1.CaughtUp{})
 	case *tooldv1.WatchInboxResponse_Closing:

@@ -49,9 +49,9 @@ func (s *Server) withPages(next http.Handler) http.Handler {
 	mux.Handle("/", next)
 	mux.Handle("GET /{$}", s.cfg.Pages)
 	mux.Handle("GET /assets/", s.cfg.Pages)
-	for _, place := range []string{"inbox", "calls", "runs", "threads", "tools", "policy", "audit", "status"} {
-		mux.Handle("GET /"+place, s.cfg.Pages)
-		mux.Handle("GET /"+place+"/", s.cfg.Pages)
+	for _, page := range []string{"inbox", "calls", "runs", "threads", "tools", "policy", "audit", "status"} {
+		mux.Handle("GET /"+page, s.cfg.Pages)
+		mux.Handle("GET /"+page+"/", s.cfg.Pages)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -85,7 +85,7 @@ func memoryLimit() int64 {
 
 func fromHookState(h *HookState) *tooldv1.HookState {
 	return &tooldv1.HookState{
-		Name: h.Name, Kinds: h.Kinds, Place: h.Place, Failing: h.Failing, ChangedAt: translate.FromTime(h.Since), LastError: h.LastError,
+		Name: h.Name, Kinds: h.Kinds, Place: h.Address, Failing: h.Failing, ChangedAt: translate.FromTime(h.Since), LastError: h.LastError,
 		Asked: h.Asked, Failed: h.Failed, Running: int32(h.Running), Waiting: int32(h.Waiting),
 	}
 }

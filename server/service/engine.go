@@ -185,8 +185,8 @@ type Info struct {
 
 // A HookState is the health of an external hook.
 type HookState struct {
-	Name, Place string
-	Kinds       []string
+	Name, Address string
+	Kinds         []string
 	hook.Health
 }
 

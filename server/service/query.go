@@ -118,11 +118,11 @@ func inSpec(err error) error {
 	if !errors.As(err, &refusal) || len(refusal.Violations) != 1 || !slices.Contains([]string{"tool", "call_id", "arguments"}, refusal.Violations[0].Field) && !strings.HasPrefix(refusal.Violations[0].Field, "run.frontend_tools") {
 		return err
 	}
-	placed := *refusal
+	prefixed := *refusal
 	field := "spec." + refusal.Violations[0].Field
-	placed.Violations = []tool.Violation{{Field: field, Description: refusal.Violations[0].Description}}
-	placed.Message = field + ": " + refusal.Violations[0].Description
-	return &placed
+	prefixed.Violations = []tool.Violation{{Field: field, Description: refusal.Violations[0].Description}}
+	prefixed.Message = field + ": " + refusal.Violations[0].Description
+	return &prefixed
 }
 
 // inBatchSpec prefixes the names of invalid fields of a batch with their path in the request.

@@ -33,13 +33,13 @@ type State interface {
 type WorkerState struct {
 	ID, Source, Namespace, Pool, Name, Version, Principal string
 
-	Tools            []string // sorted
-	Labels           map[string]string
-	Connected, Heard time.Time
-	MaxCalls         int
-	Running          int
-	Calls            []string // some of the running calls, sorted
-	Draining         bool
+	Tools           []string // sorted
+	Labels          map[string]string
+	Connected, Seen time.Time
+	MaxCalls        int
+	Running         int
+	Calls           []string // some of the running calls, sorted
+	Draining        bool
 }
 
 // A LoadSample is the load of a daemon at one time.
@@ -137,7 +137,7 @@ func workerKey(w *WorkerState) string { return w.Source + "\x00" + w.Name + "\x0
 func fromWorkerState(w *WorkerState) *tooldv1.Worker {
 	return &tooldv1.Worker{
 		WorkerId: w.ID, Source: w.Source, Pool: w.Pool, Name: w.Name, Version: w.Version, Principal: w.Principal, Tools: w.Tools, Labels: w.Labels,
-		ConnectedAt: translate.FromTime(w.Connected), HeardAt: translate.FromTime(w.Heard), MaxCalls: int32(w.MaxCalls), Running: int32(w.Running),
+		ConnectedAt: translate.FromTime(w.Connected), HeardAt: translate.FromTime(w.Seen), MaxCalls: int32(w.MaxCalls), Running: int32(w.Running),
 		CallIds: w.Calls[:min(len(w.Calls), maxWorkerCalls)], Draining: w.Draining,
 	}
 }

@@ -25,8 +25,8 @@ type Workers interface {
 
 // A WorkerSession is a connected worker. Each method with a parameter lease returns an error when the worker does not hold that lease.
 type WorkerSession interface {
-	// Hear calls take, which handles a message of the worker. The worker does not count as silent while take runs.
-	Hear(take func() error) error
+	// Receive calls take, which handles a message of the worker. The worker does not count as silent while take runs.
+	Receive(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
 	// ReadInput requests the input of a call from a position. most is the maximum number of bytes. done means that the worker reads no more
 	// input.
@@ -71,14 +71,14 @@ func (s *workerService) Connect(stream grpc.BidiStreamingServer[tooldv1.ConnectR
 	ctx, end := context.WithCancelCause(stream.Context())
 	defer end(nil)
 	c := &workerConn{workerLine: newWorkerLine(ctx, end), stream: stream, completing: make(chan struct{}, maxCompleting)}
-	silent := time.AfterFunc(registerWithin, func() {
+	timeout := time.AfterFunc(registerWithin, func() {
 		end(call.Refuse(call.FailedPrecondition, "WORKER_SILENT", "the worker registered no tools within %v", registerWithin))
 	})
-	defer silent.Stop()
+	defer timeout.Stop()
 	received := make(chan error, 1)
 	go func() { // The goroutine returns at the latest when the stream ends.
 		err := c.register(s.workers, access.From(ctx).Principal)
-		silent.Stop()
+		timeout.Stop()
 		if err == nil {
 			err = c.serve()
 		}
@@ -127,7 +127,7 @@ func (c *workerConn) serve() error {
 			return nil
 		}
 		if err == nil {
-			err = c.session.Hear(func() error { return c.take(req) })
+			err = c.session.Receive(func() error { return c.take(req) })
 		}
 		if err != nil {
 			c.session.Close(false)

@@ -82,7 +82,7 @@ func TestVariables(t *testing.T) {
 	for _, name := range []string{"LD_PRELOAD", "GIT_SSH_COMMAND", "BASH_ENV", "PATH", "IFS", "PYTHONPATH", "arg_x", "TOOLD_RESUME"} {
 		got := s.problem("id: x\nparameters: {properties: {v: {type: string}}}\nrun: {program: /bin/echo, environment: {" + name + ": '{v}'}}\n")
 		if !strings.Contains(got, "tool.yaml:3:") || !strings.Contains(got, "run.environment."+name+": ") {
-			t.Errorf("%s is told as %q", name, got)
+			t.Errorf("%s is reported as %q", name, got)
 		}
 	}
 	one := newClient(t, s.load(`id: x
@@ -99,7 +99,7 @@ run:
 		}
 	}
 	if strings.Contains(got, "leaked") || strings.Contains(got, "COMMAND_TEST_MISSING") || strings.Contains(got, "HOME="+s.workspace) {
-		t.Errorf("more than what was said:\n%s", got)
+		t.Errorf("more than the expected output:\n%s", got)
 	}
 	if got := one.text(`{}`); strings.Contains(got, "ARG_V") {
 		t.Errorf("a variable without its argument:\n%s", got)
@@ -180,7 +180,7 @@ func TestWayThroughTheWorkspace(t *testing.T) {
 		for _, m := range []string{"run: {program: PATH}", "run: {program: /bin/sh, args: [PATH], files: [{path: PATH}]}"} {
 			got := s.problem("id: x\n" + strings.ReplaceAll(m, "PATH", tt.path) + "\n")
 			if bad := strings.Contains(got, "is in the workspace, where callers can change it"); bad != tt.bad || !bad && got != "" {
-				t.Errorf("%s of %s is told as %q", tt.path, m, got)
+				t.Errorf("%s of %s is reported as %q", tt.path, m, got)
 			}
 		}
 	}

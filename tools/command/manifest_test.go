@@ -83,7 +83,7 @@ func TestProblems(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := s.problem(tt.manifest); !strings.Contains(got, tt.want) || !strings.HasPrefix(got, "tool.yaml:") {
-				t.Errorf("%s\nis told as\n%s\nwant %s", tt.manifest, got, tt.want)
+				t.Errorf("%s\nis reported as\n%s\nwant %s", tt.manifest, got, tt.want)
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func TestManifestOfEverybody(t *testing.T) {
 	path := s.write("tool.yaml", echo+"args: []}\n")
 	must(t, os.Chmod(path, 0o666))
 	if _, err := command.Load(s.cfg, s.dir, nil); err == nil || !strings.Contains(err.Error(), "chmod o-w") {
-		t.Errorf("a manifest that everybody may write is told as %v", err)
+		t.Errorf("a manifest that everybody may write is reported as %v", err)
 	}
 }
 
@@ -193,7 +193,7 @@ run: {program: /bin/echo, args: ["{action}", "{n}"]}
 
 // The test checks that the digest of a tool does not depend on paths. It is the same on every machine with the same manifest, programs and
 // profile.
-func TestDigestNamesNoPlace(t *testing.T) {
+func TestDigestIsIndependentOfPaths(t *testing.T) {
 	manifest := "id: t\nversion: 1.2.0\nrun:\n  program: ./run\n  digest: load\n"
 	digests := map[string]string{} // digests of variants of the tool; the key says what differs from the first
 	digest := func(script string, change func(*sandbox.Policy)) string {

@@ -227,13 +227,13 @@ func (o *output) failed(exit *sandbox.Exit) *tool.Result {
 	if why := exit.OutOfMemory(); why != "" {
 		reason, how = sandbox.ReasonOOM, "The program ran out of memory. "+why+" "+how
 	}
-	said := o.lastWords()
+	detail := o.lastWords()
 	if o.t.m.Run.Output == outputText {
 		if text, _ := o.text(); text != "" {
-			said = "\n" + strings.TrimRight(text, "\n") + said
+			detail = "\n" + strings.TrimRight(text, "\n") + detail
 		}
 	}
-	return tool.FailCode(reason, "%s%s", how, said)
+	return tool.FailCode(reason, "%s%s", how, detail)
 }
 
 // lastWords returns the end of standard error as text.

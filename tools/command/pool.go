@@ -21,14 +21,14 @@ type pool struct {
 	t                *scripted
 	instances, calls int
 	idle             time.Duration
-	places           chan struct{} // Semaphore with one entry for each program that has not ended, of any owner. Its capacity is the limit for all owners together.
+	slots            chan struct{} // Semaphore with one entry for each program that has not ended, of any owner. Its capacity is the limit for all owners together.
 
 	mu      sync.Mutex
 	retired bool
 	owners  map[owner]*share
-	resting []*process // idle programs of all owners, longest idle first
-	waiting int        // number of calls that wait because the semaphore places is full
-	live    map[*process]bool
+	idlers  []*process // idle programs of all owners, longest idle first
+	waiting int        // number of calls that wait because the semaphore slots is full
+	running map[*process]bool
 	all     sync.WaitGroup
 }
 
@@ -47,22 +47,22 @@ func newPool(t *scripted, h *persistent) *pool {
 	instances := cmp.Or(h.Instances, defaultInstances)
 	return &pool{
 		t: t, instances: instances, calls: cmp.Or(h.Calls, defaultCalls), idle: cmp.Or(h.Idle, defaultIdle),
-		places: make(chan struct{}, cmp.Or(h.Total, max(defaultTotal, instances))), owners: map[owner]*share{}, live: map[*process]bool{},
+		slots: make(chan struct{}, cmp.Or(h.Total, max(defaultTotal, instances))), owners: map[owner]*share{}, running: map[*process]bool{},
 	}
 }
 
 // A process is a persistent program.
 type process struct {
-	pool    *pool
-	owner   owner
-	secrets *secrets
-	in      *io.PipeWriter
-	kill    context.CancelCauseFunc
-	over    chan struct{} // closed when the program has ended
-	exit    *sandbox.Exit // valid after over is closed
-	err     error         // valid after over is closed
-	served  int
-	rest    *time.Timer // timer that ends the program after the idle time
+	pool      *pool
+	owner     owner
+	secrets   *secrets
+	in        *io.PipeWriter
+	kill      context.CancelCauseFunc
+	over      chan struct{} // closed when the program has ended
+	exit      *sandbox.Exit // valid after over is closed
+	err       error         // valid after over is closed
+	served    int
+	idleTimer *time.Timer // timer that ends the program after the idle time
 
 	split splitter // only the goroutine that writes standard output may use it
 
@@ -125,8 +125,8 @@ func (p *pool) enter(mine owner) (slots chan struct{}, leave func()) {
 func (p *pool) take(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := len(p.resting) - 1; i >= 0; i-- {
-		one := p.resting[i]
+	for i := len(p.idlers) - 1; i >= 0; i-- {
+		one := p.idlers[i]
 		if one.owner != mine {
 			continue
 		}
@@ -144,37 +144,37 @@ func (p *pool) take(mine owner, secrets *secrets) *process {
 
 // wakeLocked removes program i from the idle programs and returns it.
 func (p *pool) wakeLocked(i int) *process {
-	one := p.resting[i]
-	one.rest.Stop()
-	p.resting = slices.Delete(p.resting, i, i+1)
+	one := p.idlers[i]
+	one.idleTimer.Stop()
+	p.idlers = slices.Delete(p.idlers, i, i+1)
 	return one
 }
 
-// start starts a program. When the semaphore places is full, it first ends the program that has been idle longest, and waits for a free
+// start starts a program. When the semaphore slots is full, it first ends the program that has been idle longest, and waits for a free
 // entry.
 func (p *pool) start(ctx context.Context, mine owner, secrets *secrets) (*process, error) {
 	select {
-	case p.places <- struct{}{}:
-		return p.startPlaced(mine, secrets), nil
+	case p.slots <- struct{}{}:
+		return p.startInSlot(mine, secrets), nil
 	default:
 	}
 	p.wait(1)
 	defer p.wait(-1)
 	select {
-	case p.places <- struct{}{}:
-		return p.startPlaced(mine, secrets), nil
+	case p.slots <- struct{}{}:
+		return p.startInSlot(mine, secrets), nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// wait adds n to the number of waiting calls. When n is positive, it also ends one idle program, so that an entry of the semaphore places
+// wait adds n to the number of waiting calls. When n is positive, it also ends one idle program, so that an entry of the semaphore slots
 // becomes free.
 func (p *pool) wait(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting += n
-	for n > 0 && len(p.resting) > 0 {
+	for n > 0 && len(p.idlers) > 0 {
 		if one := p.wakeLocked(0); !one.ended() {
 			one.end()
 			return
@@ -182,9 +182,9 @@ func (p *pool) wait(n int) {
 	}
 }
 
-// startPlaced starts a program. The caller must have put an entry into the semaphore places; the entry is removed when the program has
+// startInSlot starts a program. The caller must have put an entry into the semaphore slots; the entry is removed when the program has
 // ended.
-func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
+func (p *pool) startInSlot(mine owner, secrets *secrets) *process {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r, w := io.Pipe()
@@ -192,7 +192,7 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 	one := &process{
 		pool: p, owner: mine, secrets: secrets, in: w, kill: kill, over: make(chan struct{}), split: splitter{most: p.t.m.Run.Limits.Output},
 	}
-	p.live[one] = true
+	p.running[one] = true
 	f, _ := p.t.fill(tool.Arguments{}) // The manifest of a persistent program has no placeholders, so no arguments are needed.
 	spec := sandbox.Spec{
 		Path: p.t.program, Args: f.args, Dir: p.t.dir, Within: p.t.workspace, Env: p.t.environment(f.env, secrets.env), Handed: secrets.handed, Home: sandbox.FreshHome, Tag: Source + ":" + p.t.m.ID, Policy: p.t.policy,
@@ -202,11 +202,11 @@ func (p *pool) startPlaced(mine owner, secrets *secrets) *process {
 		one.exit, one.err = p.t.cfg.Exec.Run(running, spec)
 		_ = r.Close() // Later writes to the pipe return an error instead of blocking.
 		close(one.over)
-		<-p.places
+		<-p.slots
 		kill(errUnused)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		delete(p.live, one)
+		delete(p.running, one)
 	})
 	return one
 }
@@ -224,11 +224,11 @@ func (p *pool) giveBack(one *process) {
 		one.end()
 		return
 	}
-	p.resting = append(p.resting, one)
-	one.rest = time.AfterFunc(p.idle, func() {
+	p.idlers = append(p.idlers, one)
+	one.idleTimer = time.AfterFunc(p.idle, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if i := slices.Index(p.resting, one); i >= 0 {
+		if i := slices.Index(p.idlers, one); i >= 0 {
 			p.wakeLocked(i).end()
 		}
 	})
@@ -239,7 +239,7 @@ func (p *pool) retire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.retired = true
-	for len(p.resting) > 0 {
+	for len(p.idlers) > 0 {
 		p.wakeLocked(0).end()
 	}
 }
@@ -248,7 +248,7 @@ func (p *pool) retire() {
 func (p *pool) close() {
 	p.retire()
 	p.mu.Lock()
-	for one := range p.live {
+	for one := range p.running {
 		one.end()
 	}
 	p.mu.Unlock()
@@ -278,12 +278,12 @@ func (p *process) serve(ctx context.Context, c *tool.Call, m *memo, text []byte)
 	o.done = sync.OnceFunc(func() { close(done) })
 	p.turn(o)
 	defer p.turn(nil)
-	unheard := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A cancel kills the program. This also ends a Write that blocks because the program does not read its input.
-	defer unheard()
+	stop := context.AfterFunc(ctx, func() { p.kill(context.Cause(ctx)) }) // A cancel kills the program. This also ends a Write that blocks because the program does not read its input.
+	defer stop()
 	_, _ = p.in.Write(text) // The error is ignored, because a write fails only when the program has ended or is ending.
 	select {
 	case <-done:
-		if unheard() {
+		if stop() {
 			return p.answer(o), nil
 		}
 		<-p.over

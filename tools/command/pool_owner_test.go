@@ -17,7 +17,7 @@ import (
 // A counting runner counts the programs that run at the same time. It also reports each output on standard error to the test.
 type counting struct {
 	command.Exec
-	said chan string
+	stderr chan string
 
 	mu        sync.Mutex
 	now, most int
@@ -29,8 +29,8 @@ func (c *counting) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, e
 	write := spec.Output
 	spec.Output = func(stream string, chunk []byte) error {
 		err := write(stream, chunk)
-		if stream == "stderr" && c.said != nil {
-			c.said <- string(chunk)
+		if stream == "stderr" && c.stderr != nil {
+			c.stderr <- string(chunk)
 		}
 		return err
 	}
@@ -76,13 +76,13 @@ func TestHotOwners(t *testing.T) {
 func TestHotWords(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	exec := &counting{Exec: runner, said: make(chan string, 100)}
+	exec := &counting{Exec: runner, stderr: make(chan string, 100)}
 	s.cfg.Exec = exec
 	one := s.load(hotManifest(""), hot)
 	r, err := ownedBy(t, one, "alice", "", "a").run(`{"do":"whisper"}`)
 	served(t, r, err)
 	for all := ""; !strings.Contains(all, "private\n"); {
-		all += <-exec.said
+		all += <-exec.stderr
 	}
 	r, err = ownedBy(t, one, "alice", "", "b").run(`{"do":"die"}`)
 	if want := "The program ended before it answered, with exit code 7.\nlast words"; err != nil || r.ModelText() != want {
@@ -108,7 +108,7 @@ func TestHotTotal(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for i := range 8 { // In each round, idle programs use all entries of the semaphore places.
+	for i := range 8 { // In each round, idle programs use all entries of the semaphore slots.
 		r, err := ownedBy(t, one, fmt.Sprint("late-", i), "", fmt.Sprint("late", i)).run("{}")
 		served(t, r, err)
 	}
@@ -116,12 +116,12 @@ func TestHotTotal(t *testing.T) {
 		t.Errorf("%d programs at once", exec.most)
 	}
 	if got := s.problem(hotManifest("total: 1025")); !strings.Contains(got, "run.persistent: the limits are 64 instances, a total of 1024") {
-		t.Errorf("a wrong total is told as %q", got)
+		t.Errorf("a wrong total is reported as %q", got)
 	}
 }
 
 // The test checks that a call can be cancelled while it waits for the end of another owner's program. Such a call counts as not begun.
-func TestHotPlaceAwaited(t *testing.T) {
+func TestHotSlotAwaited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	one := s.load(hotManifest("total: 1"), hot)

@@ -74,7 +74,7 @@ func TestHotServesMany(t *testing.T) {
 			t.Errorf("output %q", out)
 		}
 		if p := c.reporter.ProgressReports(); len(p) != 0 {
-			t.Errorf("what came after the end was told: %v", p)
+			t.Errorf("output after the end was published: %v", p)
 		}
 	}
 	r, err := caller(t, one, "other", "x").run("{}")
@@ -168,8 +168,8 @@ func TestHotFailures(t *testing.T) {
 	}
 	r, err := caller(t, one, "default", "after").run("{}")
 	served(t, r, err)
-	gone := caller(t, s.load(hotManifest(""), "#!/bin/no-such-interpreter\n"), "default", "none")
-	if _, err := gone.run("{}"); tool.AsError(err).Reason != "START_FAILED" || !errors.Is(err, tool.ErrNotRun) {
+	missing := caller(t, s.load(hotManifest(""), "#!/bin/no-such-interpreter\n"), "default", "none")
+	if _, err := missing.run("{}"); tool.AsError(err).Reason != "START_FAILED" || !errors.Is(err, tool.ErrNotRun) {
 		t.Errorf("a program that does not start: %v", err)
 	}
 }

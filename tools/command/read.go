@@ -123,19 +123,19 @@ func (r *reader) syntax(err error) {
 	r.complain(position{line, 1}, "is not YAML: %s", words)
 }
 
-func place(n *yaml.Node) position { return position{n.Line, n.Column} }
+func positionOf(n *yaml.Node) position { return position{n.Line, n.Column} }
 
 // value decodes a node into a value of one of the types of [Manifest].
 func (r *reader) value(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.complain(place(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
+		r.complain(positionOf(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
 		return
 	}
 	if depth > maxNesting {
-		r.complain(place(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
+		r.complain(positionOf(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
 		return
 	}
-	r.at[path] = place(n)
+	r.at[path] = positionOf(n)
 	switch v := to.Addr().Interface().(type) {
 	case *json.RawMessage:
 		*v = r.json(n, path, depth)
@@ -175,7 +175,7 @@ func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 		if path != "" {
 			what = path + ": want a mapping of settings, not a single value"
 		}
-		r.complain(place(n), "%s", what)
+		r.complain(positionOf(n), "%s", what)
 		return
 	}
 	r.members(n, path, func(key, value *yaml.Node, below string) {
@@ -185,7 +185,7 @@ func (r *reader) group(n *yaml.Node, to reflect.Value, path string, depth int) {
 				return
 			}
 		}
-		r.complain(place(key), "unknown setting %q%s", below, instead(to.Type(), path, key.Value))
+		r.complain(positionOf(key), "unknown setting %q%s", below, instead(to.Type(), path, key.Value))
 	})
 }
 
@@ -205,9 +205,9 @@ func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Nod
 		}
 		switch {
 		case key.Kind != yaml.ScalarNode || key.Anchor != "" || key.Tag == "!!merge":
-			r.complain(place(key), "%skeys must be plain names", prefixed(path))
+			r.complain(positionOf(key), "%skeys must be plain names", prefixed(path))
 		case seen[key.Value]:
-			r.complain(place(key), "%s is set twice", below)
+			r.complain(positionOf(key), "%s is set twice", below)
 		default:
 			seen[key.Value] = true
 			do(key, value, below)
@@ -217,7 +217,7 @@ func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Nod
 
 func (r *reader) list(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind != yaml.SequenceNode {
-		r.complain(place(n), "%swant a list, such as [a, b]", prefixed(path))
+		r.complain(positionOf(n), "%swant a list, such as [a, b]", prefixed(path))
 		return
 	}
 	to.Set(reflect.MakeSlice(to.Type(), len(n.Content), len(n.Content)))
@@ -228,7 +228,7 @@ func (r *reader) list(n *yaml.Node, to reflect.Value, path string, depth int) {
 
 func (r *reader) mapping(n *yaml.Node, to reflect.Value, path string, depth int) {
 	if n.Kind != yaml.MappingNode {
-		r.complain(place(n), "%swant names with values, such as {NAME: value}", prefixed(path))
+		r.complain(positionOf(n), "%swant names with values, such as {NAME: value}", prefixed(path))
 		return
 	}
 	to.Set(reflect.MakeMap(to.Type()))
@@ -243,20 +243,20 @@ func (r *reader) scalar(n *yaml.Node, to reflect.Value, path string) {
 	want := map[reflect.Kind]string{reflect.Bool: "!!bool", reflect.Int: "!!int", reflect.String: "!!str", reflect.Float64: "!!float"}[to.Kind()]
 	whole := n.Tag == "!!int" && want == "!!float" // An integer is also accepted where a number is expected.
 	if n.Kind != yaml.ScalarNode || n.Tag != want && !whole {
-		r.complain(place(n), "%swant %s", prefixed(path), map[string]string{
+		r.complain(positionOf(n), "%swant %s", prefixed(path), map[string]string{
 			"!!bool": "true or false", "!!int": "a whole number", "!!float": "a number such as 1.5", "!!str": "text, in quotes when it looks like something else",
 		}[want])
 		return
 	}
 	if err := n.Decode(to.Addr().Interface()); err != nil {
-		r.complain(place(n), "%s%q is out of range", prefixed(path), n.Value)
+		r.complain(positionOf(n), "%s%q is out of range", prefixed(path), n.Value)
 	}
 }
 
 func (r *reader) duration(n *yaml.Node, path string) time.Duration {
 	d, err := parseDuration(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
-		r.complain(place(n), "%swant a duration such as 30s, 10m, 12h or 7d", prefixed(path))
+		r.complain(positionOf(n), "%swant a duration such as 30s, 10m, 12h or 7d", prefixed(path))
 	}
 	return d
 }

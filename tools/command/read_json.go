@@ -14,14 +14,14 @@ import (
 // the file.
 func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 	if depth > maxNesting {
-		r.complain(place(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
+		r.complain(positionOf(n), "%sis nested more than %d levels deep", prefixed(path), maxNesting)
 		return nil
 	}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.complain(place(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
+		r.complain(positionOf(n), "%sanchors and aliases are not supported: write the value in full", prefixed(path))
 		return nil
 	}
-	r.at[path] = place(n)
+	r.at[path] = positionOf(n)
 	switch n.Kind {
 	case yaml.MappingNode:
 		var members []string
@@ -49,7 +49,7 @@ func (r *reader) json(n *yaml.Node, path string, depth int) json.RawMessage {
 		if n.Decode(&f) == nil && !math.IsNaN(f) && !math.IsInf(f, 0) {
 			return json.RawMessage(strconv.FormatFloat(f, 'f', -1, 64))
 		}
-		r.complain(place(n), "%s%s is not a JSON number", prefixed(path), n.Value)
+		r.complain(positionOf(n), "%s%s is not a JSON number", prefixed(path), n.Value)
 		return json.RawMessage("null")
 	}
 	return json.RawMessage(quoted(n.Value))

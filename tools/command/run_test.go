@@ -59,7 +59,7 @@ func TestResults(t *testing.T) {
 				t.Errorf("%v\ndata %s\ntext %q", err, r.JSON(), r.ModelText())
 			}
 			if time.Since(began) > 50*time.Second {
-				t.Error("it was waited for a program that had said all")
+				t.Error("the call waited for a program that had given its whole answer")
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestCallOnStandardInput(t *testing.T) {
 	s := newSite(t)
 	one := newClient(t, s.load("id: x\nparameters: {properties: {a: {type: number}}}\nrun: {program: /bin/cat, stdin: call, output: json}\n", ""))
 	r, err := one.run(`{"a":1.50}`)
-	var said struct {
+	var input struct {
 		Call struct {
 			ID        string          `json:"call_id"`
 			Tool      string          `json:"tool"`
@@ -151,9 +151,9 @@ func TestCallOnStandardInput(t *testing.T) {
 		} `json:"call"`
 	}
 	if err == nil {
-		err = json.Unmarshal([]byte(r.Data), &said)
+		err = json.Unmarshal([]byte(r.Data), &input)
 	}
-	if c := said.Call; err != nil || c.ID != one.call.ID || c.Tool != "x" || c.Attempt != 1 || string(c.Arguments) != `{"a":1.50}` {
+	if c := input.Call; err != nil || c.ID != one.call.ID || c.Tool != "x" || c.Attempt != 1 || string(c.Arguments) != `{"a":1.50}` {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

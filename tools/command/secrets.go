@@ -30,11 +30,11 @@ func (r *reader) handed(n *yaml.Node, to *handed, path string, depth int) {
 		to.reference = n.Value
 		return
 	}
-	var said struct {
+	var declared struct {
 		Descriptor string `yaml:"descriptor"`
 	}
-	r.fields(n, &said, path, depth)
-	to.reference, to.descriptor = said.Descriptor, true
+	r.fields(n, &declared, path, depth)
+	to.reference, to.descriptor = declared.Descriptor, true
 }
 
 func (m *Manifest) checkSecrets(r *reader) {

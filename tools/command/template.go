@@ -86,27 +86,27 @@ func (r *reader) element(n *yaml.Node, to *element, path string, depth int) {
 	if n.Kind != yaml.MappingNode {
 		var text string
 		if n.Kind != yaml.ScalarNode || n.Tag == "!!null" || n.Tag == "!!bool" {
-			r.complain(place(n), `%swant text such as "{path}", {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
+			r.complain(positionOf(n), `%swant text such as "{path}", {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
 			return
 		}
 		text = n.Value // Node.Value contains a number as it is written in the file.
 		to.text = r.template(text, path)
 		return
 	}
-	var said struct {
+	var item struct {
 		Option string `yaml:"option"`
 		Value  string `yaml:"value"`
 		Flag   string `yaml:"flag"`
 		If     string `yaml:"if"`
 	}
-	r.fields(n, &said, path, depth)
+	r.fields(n, &item, path, depth)
 	switch {
-	case said.Option != "" && said.Value != "" && said.Flag == "" && said.If == "":
-		to.option, to.text = said.Option, r.template(said.Value, path+".value")
-	case said.Flag != "" && said.If != "" && said.Option == "" && said.Value == "":
-		to.flag, to.when = said.Flag, said.If
+	case item.Option != "" && item.Value != "" && item.Flag == "" && item.If == "":
+		to.option, to.text = item.Option, r.template(item.Value, path+".value")
+	case item.Flag != "" && item.If != "" && item.Option == "" && item.Value == "":
+		to.flag, to.when = item.Flag, item.If
 	default:
-		r.complain(place(n), `%swant {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
+		r.complain(positionOf(n), `%swant {option: --name, value: "{name}"} or {flag: --all, if: all}`, prefixed(path))
 	}
 }
 

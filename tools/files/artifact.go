@@ -54,7 +54,7 @@ func (f *family) open(ctx context.Context, call *tool.Call, handle string) (*io.
 // artifact reads a page of an artifact or stream of an earlier call. When the arguments contain a search, it returns the matching lines
 // instead.
 func (t *read) artifact(ctx context.Context, call *tool.Call) (*tool.Result, error) {
-	p := place{path: call.Arguments.String("path")}
+	p := resolvedPath{path: call.Arguments.String("path")}
 	content, err := t.open(ctx, call, p.path)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ type readLine struct {
 }
 
 // matches returns the matching lines of a text with their numbers.
-func (t *read) matches(ctx context.Context, p place, in io.Reader, q *query, most int64) (*tool.Result, error) {
+func (t *read) matches(ctx context.Context, p resolvedPath, in io.Reader, q *query, most int64) (*tool.Result, error) {
 	s := newSearch(q, t.limits)
 	s.most = most
 	if err := s.file(ctx, p.path, in); err != nil {

@@ -203,7 +203,7 @@ func TestT15SearchesEndByTheirCaps(t *testing.T) {
 		start := time.Now()
 		r := b.ok(tt.id, tt.args)
 		if d := data[cutData](t, r); !d.Truncated || d.Cut == "" {
-			t.Errorf("%s %v: not told as truncated: %s", tt.id, tt.args, r.Data)
+			t.Errorf("%s %v: not reported as truncated: %s", tt.id, tt.args, r.Data)
 		}
 		if took := time.Since(start); took > 2*time.Minute {
 			t.Errorf("%s %v took %v, far beyond its cap of a second", tt.id, tt.args, took)

@@ -153,7 +153,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-func TestEditSaysWhatWouldBeRight(t *testing.T) {
+func TestEditErrorShowsTheRightInput(t *testing.T) {
 	b := newBench(t, files.Config{Limits: files.Limits{FileSize: 1000}})
 	b.put("f", "func a() {\n\tx := 1\n\treturn x\n}\n")
 	b.put("mixed", "a\r\nb\nc\n")

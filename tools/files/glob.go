@@ -151,22 +151,22 @@ func (t *glob) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 }
 
 // folder resolves a clean path. It returns an error when the path is not a directory.
-func (f *family) folder(ctx context.Context, name string) (place, error) {
+func (f *family) folder(ctx context.Context, name string) (resolvedPath, error) {
 	p, err := f.follow(ctx, name)
 	if err != nil {
-		return place{}, err
+		return resolvedPath{}, err
 	}
 	dir, err := f.workspace.Open(ctx, p.actual)
 	if err != nil {
-		return place{}, explain(p.path, err)
+		return resolvedPath{}, explain(p.path, err)
 	}
 	defer dir.Close()
 	info, err := dir.Stat()
 	if err != nil {
-		return place{}, explain(p.path, err)
+		return resolvedPath{}, explain(p.path, err)
 	}
 	if !info.IsDir() {
-		return place{}, refuse(reasonNotDirectory, "%s is a file, not a directory.", quote(p.path))
+		return resolvedPath{}, refuse(reasonNotDirectory, "%s is a file, not a directory.", quote(p.path))
 	}
 	return p, nil
 }

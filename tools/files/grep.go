@@ -206,14 +206,14 @@ func (t *grep) artifact(ctx context.Context, call *tool.Call, handle string) (*t
 	return s.result(&walk{}), nil
 }
 
-func (t *grep) tree(ctx context.Context, call *tool.Call, p place, s *search) (*tool.Result, error) {
-	told := time.Now()
+func (t *grep) tree(ctx context.Context, call *tool.Call, p resolvedPath, s *search) (*tool.Result, error) {
+	reported := time.Now()
 	w := t.newWalk(true, func(shown, actual string, e fs.DirEntry) error {
 		if !e.Type().IsRegular() || isTemp(e.Name()) || !s.query.wants(under(p.path, shown), shown) {
 			return nil
 		}
-		if time.Since(told) > progressEvery {
-			told = time.Now()
+		if time.Since(reported) > progressEvery {
+			reported = time.Now()
 			if err := call.Progress(tool.ProgressRunning, 0, s.progress()); err != nil {
 				return err
 			}

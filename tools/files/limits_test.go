@@ -41,7 +41,7 @@ func TestSearchTellsHowFarItIsAndEndsInTime(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		if !strings.Contains(r.Message, "the search ended after 10s") {
-			t.Errorf("not told: %s", r.Message)
+			t.Errorf("not reported: %s", r.Message)
 		}
 		if n := len(b.kept.progress); n < 2 || n > 5 || !strings.Contains(b.kept.progress[n-1].Message, "files searched") {
 			t.Errorf("progress %v", b.kept.progress)

@@ -26,7 +26,7 @@ type listEntry struct {
 }
 
 // list lists the entries of a directory by name.
-func (t *read) list(ctx context.Context, p place, dir File, w window) (*tool.Result, error) {
+func (t *read) list(ctx context.Context, p resolvedPath, dir File, w window) (*tool.Result, error) {
 	entries, whole, err := entriesOf(ctx, dir, t.limits.Entries)
 	if err != nil {
 		return nil, explain(p.path, err)
@@ -56,7 +56,7 @@ func (t *read) list(ctx context.Context, p place, dir File, w window) (*tool.Res
 	return success(data, listMessage(p, data, w, text.String(), whole)), nil
 }
 
-func listMessage(p place, data listData, w window, text string, whole bool) string {
+func listMessage(p resolvedPath, data listData, w window, text string, whole bool) string {
 	if data.Total == 0 && whole {
 		return fmt.Sprintf("%s is an empty directory.", quote(p.path))
 	}

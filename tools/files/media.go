@@ -30,7 +30,7 @@ type mediaData struct {
 	Artifact string `json:"artifact,omitempty"`
 }
 
-func (t *read) media(call *tool.Call, p place, in io.Reader, mime string) (*tool.Result, error) {
+func (t *read) media(call *tool.Call, p resolvedPath, in io.Reader, mime string) (*tool.Result, error) {
 	b, err := io.ReadAll(io.LimitReader(in, t.limits.MediaSize+1))
 	if err != nil {
 		return nil, explain(p.path, err)

@@ -30,7 +30,7 @@ type revision struct {
 
 // change is the state of the work on one call.
 type change struct {
-	place place
+	target resolvedPath
 	// hidden reports that the path leads to a protected file through a link, and is not itself the path of a protected file.
 	hidden bool
 	was    snapshot
@@ -83,19 +83,19 @@ func (t *mutation) prepare(ctx context.Context, call *tool.Call) (*change, error
 	return t.prepareAt(ctx, call, p)
 }
 
-func (t *mutation) prepareAt(ctx context.Context, call *tool.Call, p place) (*change, error) {
+func (t *mutation) prepareAt(ctx context.Context, call *tool.Call, p resolvedPath) (*change, error) {
 	now, err := t.load(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	know, err := knows(call, p.actual, now)
-	return &change{place: p, hidden: t.protected(p.actual) && !t.protected(p.path), was: now, know: know}, err
+	know, err := knowledgeOf(call, p.actual, now)
+	return &change{target: p, hidden: t.protected(p.actual) && !t.protected(p.path), was: now, know: know}, err
 }
 
 // basis identifies the state from which the description of the change was made: the content of the file, the path, and the target of the
 // path.
 func (c *change) basis() string {
-	return c.was.basis() + " " + sumOf([]byte(c.place.path)) + " " + sumOf([]byte(c.place.actual))
+	return c.was.basis() + " " + sumOf([]byte(c.target.path)) + " " + sumOf([]byte(c.target.actual))
 }
 
 // outdated reports whether the state has changed since basis was made: the file has other content, or the path leads to another file. When
@@ -106,7 +106,7 @@ func (c *change) outdated(basis string) bool {
 	if content != c.was.basis() {
 		return true
 	}
-	return whole && named == sumOf([]byte(c.place.path)) && basis != c.basis()
+	return whole && named == sumOf([]byte(c.target.path)) && basis != c.basis()
 }
 
 // open returns an error for a protected file behind a link, unless an approver saw where the link leads.
@@ -115,12 +115,12 @@ func (c *change) open(call *tool.Call) error {
 		return nil
 	}
 	return refuse(reasonProtected, "%s is a symbolic link to %s, which is protected: a change could make other programs run code. Use that path directly.",
-		quote(c.place.path), quote(c.place.actual))
+		quote(c.target.path), quote(c.target.actual))
 }
 
 // held returns an error when the file differs from what the thread read, or from what an approver saw.
 func (c *change) held(call *tool.Call) error {
-	name := quote(c.place.path)
+	name := quote(c.target.path)
 	if call.Resume != nil && call.Resume.Basis != "" && c.outdated(call.Resume.Basis) {
 		return refuse(reasonChanged, "%s has changed since this change was shown for approval, and was not modified. Read it and send a new call.", name)
 	}
@@ -171,20 +171,20 @@ func (t *mutation) run(ctx context.Context, call *tool.Call) (*tool.Result, erro
 	if after == c.was.hash {
 		c.next.done = "Nothing to do: the file already has this content"
 	} else {
-		if err := mark(call, c.place.actual, c.was.hash, after); err != nil {
+		if err := mark(call, c.target.actual, c.was.hash, after); err != nil {
 			return nil, err
 		}
-		if err := t.workspace.Replace(ctx, c.place.actual, c.next.content, c.was.hash); err != nil {
-			return nil, explain(c.place.path, err)
+		if err := t.workspace.Replace(ctx, c.target.actual, c.next.content, c.was.hash); err != nil {
+			return nil, explain(c.target.path, err)
 		}
 	}
-	return remember(call, c.result(after), c.place.actual, after), nil
+	return remember(call, c.result(after), c.target.actual, after), nil
 }
 
 func (t *mutation) revise(c *change, args tool.Arguments) (revision, error) {
-	next, err := t.next(c.place.path, args, c.was)
+	next, err := t.next(c.target.path, args, c.was)
 	if err == nil && int64(len(next.content)) > t.limits.FileSize {
-		err = tooLarge(c.place.path, int64(len(next.content)), t.limits.FileSize)
+		err = tooLarge(c.target.path, int64(len(next.content)), t.limits.FileSize)
 	}
 	return next, err
 }
@@ -206,12 +206,12 @@ type changeData struct {
 }
 
 func (c *change) result(after string) *tool.Result {
-	d := difference(exact(c.place.path), c.was, c.next.content, diffResult)
+	d := difference(exact(c.target.path), c.was, c.next.content, diffResult)
 	data := changeData{
-		Path: exact(c.place.path), Created: !c.was.exists(), Changed: after != c.was.hash, Replacements: c.next.replacements,
+		Path: exact(c.target.path), Created: !c.was.exists(), Changed: after != c.was.hash, Replacements: c.next.replacements,
 		Added: d.added, Removed: d.removed, FirstLine: d.line, Size: len(c.next.content), SHA256: after,
 	}
-	message := fmt.Sprintf("%s: %s", c.next.done, quote(c.place.path))
+	message := fmt.Sprintf("%s: %s", c.next.done, quote(c.target.path))
 	if data.Changed {
 		message += fmt.Sprintf(" (%d lines added, %d removed", d.added, d.removed)
 		if d.line > 0 {
@@ -221,7 +221,7 @@ func (c *change) result(after string) *tool.Result {
 	}
 	r := success(data, message+".")
 	if d.text != "" {
-		r.Content = []tool.Content{{Type: tool.ContentDiff, Text: d.text, Name: exact(c.place.path)}}
+		r.Content = []tool.Content{{Type: tool.ContentDiff, Text: d.text, Name: exact(c.target.path)}}
 		r.Display = tool.DisplayDiff
 	}
 	return r
@@ -238,7 +238,7 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 	if err == nil {
 		d.Basis = c.basis()
 		d.Notes = t.notes(c, flag(call.Arguments, "overwrite"))
-		d.Locations[0].Path = exact(c.place.actual)
+		d.Locations[0].Path = exact(c.target.actual)
 		if !c.was.exists() && t.verb == "Write" {
 			d.Title = "Create " + short(name)
 		}
@@ -254,10 +254,10 @@ func (t *mutation) Describe(ctx context.Context, call *tool.Call) (tool.Descript
 		d.Notes = append(d.Notes, "will be refused: "+err.Error())
 		return d, nil //nolint:nilerr // a call that will be refused can be described
 	}
-	diff := difference(exact(c.place.path), c.was, c.next.content, diffPreview)
+	diff := difference(exact(c.target.path), c.was, c.next.content, diffPreview)
 	d.Locations[0].Line = diff.line
 	if diff.text != "" {
-		d.Preview = []tool.Content{{Type: tool.ContentDiff, Text: diff.text, Name: exact(c.place.path)}}
+		d.Preview = []tool.Content{{Type: tool.ContentDiff, Text: diff.text, Name: exact(c.target.path)}}
 	}
 	d.Notes = append(d.Notes, diff.notes...)
 	return d, nil
@@ -274,10 +274,10 @@ func (t *mutation) notes(c *change, overwrite bool) []string {
 	case c.know == changed && overwrite:
 		notes = append(notes, "overwrites a file that changed since this thread read it")
 	}
-	if c.place.path != c.place.actual {
-		notes = append(notes, "follows a symbolic link to "+quote(c.place.actual))
+	if c.target.path != c.target.actual {
+		notes = append(notes, "follows a symbolic link to "+quote(c.target.actual))
 	}
-	if t.protected(c.place.actual) {
+	if t.protected(c.target.actual) {
 		notes = append(notes, "changes a protected file, which can make other programs run code later")
 	}
 	return notes

@@ -11,8 +11,8 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// place is a path from the arguments of a call, after symbolic links were followed.
-type place struct {
+// resolvedPath is a path from the arguments of a call, after symbolic links were followed.
+type resolvedPath struct {
 	path   string // clean path relative to the workspace, with the links that the arguments contain
 	actual string // the same path after all symbolic links were followed
 }
@@ -52,22 +52,22 @@ func outside(field, arg string) *tool.Error {
 	return invalid(field, reasonOutside, "%s is outside the workspace; give a path inside it, such as src/main.go", quote(arg))
 }
 
-// find returns the place of an argument: locate cleans its path, and follow follows the symbolic links.
-func (f *family) find(ctx context.Context, arg string) (place, error) {
+// find returns the path of an argument: locate cleans its path, and follow follows the symbolic links.
+func (f *family) find(ctx context.Context, arg string) (resolvedPath, error) {
 	name, err := f.locate("path", arg)
 	if err != nil {
-		return place{}, err
+		return resolvedPath{}, err
 	}
 	return f.follow(ctx, name)
 }
 
-// follow follows the symbolic links in a clean path and returns its place.
-func (f *family) follow(ctx context.Context, name string) (place, error) {
+// follow follows the symbolic links in a clean path and returns the resolved path.
+func (f *family) follow(ctx context.Context, name string) (resolvedPath, error) {
 	actual, err := f.workspace.Resolve(ctx, name)
 	if err != nil {
-		return place{}, explain(name, err)
+		return resolvedPath{}, explain(name, err)
 	}
-	return place{name, actual}, nil
+	return resolvedPath{name, actual}, nil
 }
 
 // quote returns a name for messages. A name that people could misread becomes a Go string literal: a name with line breaks, escapes,

@@ -115,7 +115,7 @@ func (t *read) run(ctx context.Context, call *tool.Call) (*tool.Result, error) {
 	return t.lines(call, p, in, info, w)
 }
 
-func binary(p place) error {
+func binary(p resolvedPath) error {
 	return refuse(reasonBinary, "%s is a binary file. Only text, images (PNG, JPEG, GIF, WebP) and PDFs can be read.", quote(p.path))
 }
 
@@ -136,7 +136,7 @@ type readData struct {
 	Truncated  bool   `json:"truncated"`
 }
 
-func (t *read) lines(call *tool.Call, p place, in io.Reader, info fs.FileInfo, w window) (*tool.Result, error) {
+func (t *read) lines(call *tool.Call, p resolvedPath, in io.Reader, info fs.FileInfo, w window) (*tool.Result, error) {
 	page := page{window: w}
 	if err := page.read(in, t.limits.FileSize, t.limits.ScanSize); err != nil {
 		if errors.Is(err, errNUL) {
@@ -160,7 +160,7 @@ func (t *read) lines(call *tool.Call, p place, in io.Reader, info fs.FileInfo, w
 	return remember(call, success(data, page.message(p, info.Size())), p.actual, data.SHA256), nil
 }
 
-func (p *page) message(at place, size int64) string {
+func (p *page) message(at resolvedPath, size int64) string {
 	if p.seen == 0 && p.atEnd {
 		return fmt.Sprintf("%s is empty.", quote(at.path))
 	}
@@ -187,4 +187,4 @@ func (p *page) message(at place, size int64) string {
 }
 
 // mediaName returns the name for an artifact or a content.
-func mediaName(p place) string { return exact(path.Base(p.path)) }
+func mediaName(p resolvedPath) string { return exact(path.Base(p.path)) }

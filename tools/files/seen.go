@@ -51,7 +51,7 @@ const (
 	changed                  // The file has changed since the thread read it.
 )
 
-func knows(call *tool.Call, actual string, now snapshot) (knowledge, error) {
+func knowledgeOf(call *tool.Call, actual string, now snapshot) (knowledge, error) {
 	if call.Run.Thread == "" || !now.exists() {
 		return known, nil
 	}
@@ -84,7 +84,7 @@ func (s snapshot) basis() string {
 }
 
 // load reads a whole file. It refuses a file that is too large to be changed.
-func (f *family) load(ctx context.Context, p place) (snapshot, error) {
+func (f *family) load(ctx context.Context, p resolvedPath) (snapshot, error) {
 	file, err := f.workspace.Open(ctx, p.actual)
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshot{}, nil

@@ -28,7 +28,7 @@ func (f *family) newWalk(honour bool, visit func(shown, actual string, e fs.DirE
 }
 
 // run walks from p. When a limit ends the walk, run sets cut and returns no error.
-func (w *walk) run(ctx context.Context, p place) error {
+func (w *walk) run(ctx context.Context, p resolvedPath) error {
 	var rules *ignores
 	if w.honour {
 		rules = w.above(ctx, p.actual)
@@ -49,7 +49,7 @@ func (w *walk) above(ctx context.Context, dir string) *ignores {
 	return w.above(ctx, parent).below(ctx, w.family.workspace, parent)
 }
 
-func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) error {
+func (w *walk) enter(ctx context.Context, p resolvedPath, rules *ignores, depth int) error {
 	if depth > maxDepth {
 		w.cut = fmt.Sprintf("folders nested more than %d levels deep were skipped", maxDepth)
 		return nil
@@ -70,7 +70,7 @@ func (w *walk) enter(ctx context.Context, p place, rules *ignores, depth int) er
 		if err := w.within(ctx); err != nil {
 			return err
 		}
-		next := place{path.Join(p.path, e.Name()), path.Join(p.actual, e.Name())}
+		next := resolvedPath{path.Join(p.path, e.Name()), path.Join(p.actual, e.Name())}
 		switch {
 		case e.Name() == ".git", rules.ignored(next.actual, e.IsDir()):
 		case e.IsDir():

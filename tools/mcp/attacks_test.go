@@ -115,7 +115,7 @@ func TestT77Asks(t *testing.T) {
 					t.Errorf("%s: %s", name, text)
 				}
 			}
-			if strings.Contains(w.said(), "got what it wanted") {
+			if strings.Contains(w.journal(), "got what it wanted") {
 				t.Error("the server got it")
 			}
 		})
@@ -218,7 +218,7 @@ func TestSameIDInTwoNamespaces(t *testing.T) {
 		token string
 	}
 	var first *asked
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	w := hostile(t, func(method string, id, params json.RawMessage, say func(string, ...any)) {
 		if began(method, id, oneTool, say) {
 			return
@@ -231,7 +231,7 @@ func TestSameIDInTwoNamespaces(t *testing.T) {
 		_ = json.Unmarshal(params, &p)
 		if first == nil {
 			first = &asked{slices.Clone(id), p.Meta.Token}
-			close(heard)
+			close(received)
 			return
 		}
 		say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%q,"progress":1,"message":"private"}}`, first.token)
@@ -245,16 +245,16 @@ func TestSameIDInTwoNamespaces(t *testing.T) {
 		_, err := e.Tool.Execute(context.Background(), c)
 		done <- err
 	}()
-	<-heard
+	<-received
 	other, theirs := newCall(t, `{}`)
 	other.Namespace = "other"
 	_, err := w.do("h__t", other)
 	must(t, err)
 	must(t, <-done)
-	if n, _ := theirs.told(); n != 0 {
-		t.Errorf("the other one was told %d times", n)
+	if n, _ := theirs.reported(); n != 0 {
+		t.Errorf("the other call got %d progress reports", n)
 	}
-	if n, _ := rep.told(); n != 1 {
-		t.Errorf("it was told %d times", n)
+	if n, _ := rep.reported(); n != 1 {
+		t.Errorf("the call got %d progress reports", n)
 	}
 }

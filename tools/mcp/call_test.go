@@ -73,7 +73,7 @@ func TestAnswerOvertakesNothing(t *testing.T) {
 		c, rep := newCall(t, `{}`)
 		_, err := w.do("telling__bash", c)
 		must(t, err)
-		if _, output := rep.told(); !strings.Contains(output, "log:info line 19\n") {
+		if _, output := rep.reported(); !strings.Contains(output, "log:info line 19\n") {
 			lost = append(lost, output[max(0, len(output)-20):])
 		}
 	}
@@ -96,7 +96,7 @@ func (s stuck) Output(stream string, b []byte) error {
 // The test checks that after a call whose reports came too late, the next calls still wait for their own reports.
 func TestLateLinesCountOnce(t *testing.T) {
 	t.Parallel()
-	core, said := observer.New(zap.DebugLevel)
+	core, logs := observer.New(zap.DebugLevel)
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Log = zap.New(core) }, own(t, "telling", "telling")).ready()
 	c, rep := newCall(t, `{}`)
 	s := stuck{rep, make(chan struct{})}
@@ -105,7 +105,7 @@ func TestLateLinesCountOnce(t *testing.T) {
 	must(t, err)
 	close(s.freed)
 	w.eventually("the other lines, which are nobody's now, were passed on", func() bool {
-		return said.FilterMessage("log message of an MCP server").FilterField(zap.String("text", "line 19")).Len() > 0
+		return logs.FilterMessage("log message of an MCP server").FilterField(zap.String("text", "line 19")).Len() > 0
 	})
 	c, rep = newCall(t, `{}`)
 	s = stuck{rep, make(chan struct{})}
@@ -113,7 +113,7 @@ func TestLateLinesCountOnce(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, func() { close(s.freed) })
 	_, err = w.do("telling__bash", c)
 	must(t, err)
-	if _, output := rep.told(); !strings.Contains(output, "log:info line 19\n") {
+	if _, output := rep.reported(); !strings.Contains(output, "log:info line 19\n") {
 		t.Errorf("the last line was lost behind %q", output)
 	}
 }
@@ -133,18 +133,18 @@ func TestCancel(t *testing.T) {
 				_, err := e.Tool.Execute(ctx, c)
 				done <- err
 			}()
-			w.eventually("progress and log are told", func() bool { n, out := rep.told(); return n == 1 && out != "" })
+			w.eventually("progress and log are reported", func() bool { n, out := rep.reported(); return n == 1 && out != "" })
 			if p := rep.progress[0]; p.Fraction != 0.25 || p.Message != "a quarter" || p.Total != 4 {
 				t.Errorf("progress %+v", p)
 			}
-			if _, out := rep.told(); out != "log:warning engine: it is hot\n" {
+			if _, out := rep.reported(); out != "log:warning engine: it is hot\n" {
 				t.Errorf("log %q", out)
 			}
 			cancel(tool.Errorf(tool.Cancelled, "enough"))
 			if err := <-done; err == nil || err.Error() != "enough" {
 				t.Errorf("the call ended with %v", err)
 			}
-			w.eventually("the server hears of it", func() bool { return strings.Contains(w.said(), "slow cancelled") })
+			w.eventually("the server receives the cancellation", func() bool { return strings.Contains(w.journal(), "slow cancelled") })
 		})
 	}
 }

@@ -152,11 +152,11 @@ func (l *conformed) call(ctx context.Context, id, args string) error {
 			}
 			return nil
 		}
-		said, err := agree(ctx, r.Suspension)
+		answer, err := agree(ctx, r.Suspension)
 		if err != nil {
 			return err
 		}
-		c = answered(c, rep, r, said)
+		c = answered(c, rep, r, answer)
 	}
 	return errors.New("too many questions")
 }

@@ -81,10 +81,10 @@ var errTaskAlone = errors.New(`it only runs as a task (taskSupport is "required"
 // taskAlone reports whether the server accepts calls of a tool only when they ask for a task.
 func taskAlone(t *sdk.Tool) bool {
 	text, _ := t.Meta[execution].(string)
-	var said struct {
+	var hints struct {
 		TaskSupport string `json:"taskSupport"`
 	}
-	return json.Unmarshal([]byte(text), &said) == nil && said.TaskSupport == "required"
+	return json.Unmarshal([]byte(text), &hints) == nil && hints.TaskSupport == "required"
 }
 
 // describe returns the descriptor for a tool of a server.

@@ -198,8 +198,8 @@ func (w *world) eventually(what string, f func() bool) {
 	}
 }
 
-// said returns the content of the journal file, in which the servers record what they do.
-func (w *world) said() string {
+// journal returns the content of the journal file, in which the servers record what they do.
+func (w *world) journal() string {
 	text, _ := os.ReadFile(filepath.Join(w.dir, "journal")) // An error is ignored, because the file may not exist yet.
 	return string(text)
 }
@@ -233,7 +233,7 @@ func (r *reporter) SaveArtifact(name, mimeType string, b []byte) (tool.Artifact,
 	return a, nil
 }
 
-func (r *reporter) told() (int, string) {
+func (r *reporter) reported() (int, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.progress), r.output

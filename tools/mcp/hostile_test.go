@@ -264,14 +264,14 @@ func TestT76ProgressFlood(t *testing.T) {
 	c, rep := newCall(t, `{}`)
 	_, err := w.do("h__t", c)
 	must(t, err)
-	if n, _ := rep.told(); n == 0 || n > 100 {
+	if n, _ := rep.reported(); n == 0 || n > 100 {
 		t.Errorf("%d events", n)
 	}
 }
 
 // The test checks that the client uses an earlier era when a server does not answer in the newest one. After a reconnect, it uses the
 // earlier era at once.
-func TestSilentAboutTheNewestEra(t *testing.T) {
+func TestNoAnswerInTheNewestEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists := 0
 		s := scripted(func(method string, id, _ json.RawMessage, say func(string, ...any)) {

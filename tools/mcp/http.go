@@ -148,7 +148,7 @@ func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 	}
 	for again := true; ; again = false {
 		visit := g.signin.current().Visit
-		token, silent := g.signin.token(r.Context())
+		token, noAnswer := g.signin.token(r.Context())
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -158,16 +158,16 @@ func (g *guarded) sendSignedIn(r *http.Request) (*http.Response, error) {
 		}
 		_ = resp.Body.Close()
 		renewed, ended := false, resp.StatusCode == http.StatusUnauthorized
-		if again && ended && silent == nil {
-			renewed, silent = g.signin.renew(r.Context(), token)
+		if again && ended && noAnswer == nil {
+			renewed, noAnswer = g.signin.renew(r.Context(), token)
 		}
 		switch {
 		case renewed:
 		case r.Context().Err() != nil: // Only this request was cancelled; the renewal continues. So no sign-in is needed.
 			return nil, context.Cause(r.Context())
-		case ended && silent != nil: // The authorization server did not answer. The renewal may succeed later, so no sign-in is needed here either.
-			_ = g.fail(silent)
-			return nil, &transportError{err: silent}
+		case ended && noAnswer != nil: // The authorization server did not answer. The renewal may succeed later, so no sign-in is needed here either.
+			_ = g.fail(noAnswer)
+			return nil, &transportError{err: noAnswer}
 		}
 		if renewed || !g.signin.refused(token, visit, resp) && again {
 			if r.Body, err = body(r); err != nil {

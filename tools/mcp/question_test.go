@@ -35,8 +35,8 @@ func TestQuestion(t *testing.T) {
 			r, err := again.do("w__ask", answered(c, rep, asked, `{"name":"Ada","age":36}`))
 			must(t, err)
 			contains(t, r.Message, "hello Ada (36)")
-			if strings.Count(again.said(), "greeted\n") != 1 || strings.Contains(w.said(), "\ngreeted") {
-				t.Errorf("the servers did\n%s and\n%s", w.said(), again.said())
+			if strings.Count(again.journal(), "greeted\n") != 1 || strings.Contains(w.journal(), "\ngreeted") {
+				t.Errorf("the servers did\n%s and\n%s", w.journal(), again.journal())
 			}
 		})
 	}
@@ -112,8 +112,8 @@ func TestQuestionsOfCallsAtOnce(t *testing.T) {
 			t.Errorf("call %d ended with %q", i, text)
 		}
 	}
-	if got := strings.Count(w.said(), "\ngreeted\n") + strings.Count(w.said(), "greeted\ngreeted\n"); got == 0 {
-		t.Errorf("nobody was greeted:\n%s", w.said())
+	if got := strings.Count(w.journal(), "\ngreeted\n") + strings.Count(w.journal(), "greeted\ngreeted\n"); got == 0 {
+		t.Errorf("nobody was greeted:\n%s", w.journal())
 	}
 }
 
@@ -129,14 +129,14 @@ func TestQuestionBesideALongCall(t *testing.T) {
 		defer close(over)
 		_, _ = e.Tool.Execute(ctx, long) // The call ends with an error, because it is cancelled.
 	}()
-	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "slow began") })
+	w.eventually("it runs", func() bool { return strings.Contains(w.journal(), "slow began") })
 	asking := make(chan *tool.Result, 1)
 	go func() {
 		c, _ := newCall(t, `{}`)
 		r, _ := w.do("w__ask", c)
 		asking <- r
 	}()
-	w.eventually("it asks", func() bool { return strings.Contains(w.said(), "asked") })
+	w.eventually("it asks", func() bool { return strings.Contains(w.journal(), "asked") })
 	cancel(tool.Errorf(tool.Cancelled, "enough"))
 	<-over
 	if r := <-asking; !r.IsPending() {

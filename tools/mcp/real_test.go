@@ -99,8 +99,8 @@ func TestServerEverything(t *testing.T) {
 			c, rep := newCall(t, `{"duration":0.2,"steps":2}`)
 			_, err = w.do("everything__trigger-long-running-operation", c)
 			must(t, err)
-			if n, _ := rep.told(); n == 0 {
-				t.Error("no progress is told")
+			if n, _ := rep.reported(); n == 0 {
+				t.Error("no progress is reported")
 			}
 			c, rep = newCall(t, `{}`)
 			asked, err := w.do("everything__trigger-elicitation-request", c)

@@ -58,7 +58,7 @@ func TestReload(t *testing.T) {
 	}
 	short, long := w.running("goes__nap", "short"), w.running("goes__slow", "long")
 	w.eventually("both run", func() bool {
-		return strings.Contains(w.said(), "slow began") && strings.Contains(w.said(), "nap began")
+		return strings.Contains(w.journal(), "slow began") && strings.Contains(w.journal(), "nap began")
 	})
 	changed, err := w.hub.Reload(with(entry("comes"), entry("changes", trusting(mcp.TrustFull)), entry("stays")))
 	must(t, err)

@@ -40,7 +40,7 @@ func (k *keys) set(value string) {
 	k.value = value
 }
 
-func (k *keys) told() string {
+func (k *keys) requests() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return strings.Join(k.asked, "\n")
@@ -64,8 +64,8 @@ func TestSecretInHeader(t *testing.T) {
 			t.Errorf("no request had %q", want)
 		}
 	}
-	if !strings.Contains(k.told(), "* mcp:w headers.X-Key") || strings.Contains(k.told(), "Authorization") {
-		t.Errorf("asked for\n%s", k.told())
+	if !strings.Contains(k.requests(), "* mcp:w headers.X-Key") || strings.Contains(k.requests(), "Authorization") {
+		t.Errorf("asked for\n%s", k.requests())
 	}
 	k.set("two\nlines")
 	c, _ := newCall(t, `{"text":"x"}`)
@@ -86,8 +86,8 @@ func TestSecretInEnvironment(t *testing.T) {
 	k.set("the-value")
 	w.ready()
 	contains(t, w.text("leaky__bash", `{}`), "raw the-value json")
-	if !strings.HasPrefix(k.told(), "* mcp:leaky env."+mcptest.Leak) {
-		t.Errorf("asked for\n%s", k.told())
+	if !strings.HasPrefix(k.requests(), "* mcp:leaky env."+mcptest.Leak) {
+		t.Errorf("asked for\n%s", k.requests())
 	}
 }
 

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	maxBackoff = time.Minute
-	steady     = time.Minute // duration of a connection after which the next backoff starts from the beginning
-	relistRest = time.Second // minimum pause between two readings of a list
-	relistMost = time.Minute // maximum pause, which applies when a list changes all the time
+	maxBackoff  = time.Minute
+	steady      = time.Minute // duration of a connection after which the next backoff starts from the beginning
+	relistPause = time.Second // minimum pause between two readings of a list
+	relistMost  = time.Minute // maximum pause, which applies when a list changes all the time
 )
 
 // A server maintains the connections for one entry, one after the other.
@@ -44,8 +44,8 @@ type server struct {
 
 	mu      sync.Mutex
 	session *session      // nil when no session is ready
-	changed chan struct{} // closed when session, gone or next changes
-	gone    bool          // a reload removed the server
+	changed chan struct{} // closed when session, removed or next changes
+	removed bool          // a reload removed the server
 	next    *server       // the server that replaced this one
 	source  tool.SourceStatus
 	blocked []string          // network connections that the sandbox refused since the server was last ready
@@ -265,7 +265,7 @@ func because(ctx context.Context, err error) error {
 func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) error {
 	over := make(chan error, 1)
 	go func() { over <- n.client.Wait() }() // The goroutine ends with the connection.
-	until := func(changed <-chan struct{}, rested <-chan time.Time) error {
+	until := func(changed <-chan struct{}, paused <-chan time.Time) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -274,11 +274,11 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 		case <-lost: // The caller gets the reason from the line.
 			return errEnded
 		case <-changed:
-		case <-rested:
+		case <-paused:
 		}
 		return nil
 	}
-	for rest := relistRest; ; {
+	for pause := relistPause; ; {
 		if err := until(n.relist, nil); err != nil {
 			return err
 		}
@@ -288,14 +288,14 @@ func (s *server) follow(ctx context.Context, n *session, lost <-chan struct{}) e
 		if err != nil {
 			return err
 		}
-		timer := time.NewTimer(rest)
+		timer := time.NewTimer(pause)
 		err = until(nil, timer.C)
 		timer.Stop()
 		if err != nil {
 			return err
 		}
-		if rest = min(2*rest, relistMost); len(n.relist) == 0 { // While the list keeps changing, the pause grows. Otherwise it starts again at the minimum.
-			rest = relistRest
+		if pause = min(2*pause, relistMost); len(n.relist) == 0 { // While the list keeps changing, the pause grows. Otherwise it starts again at the minimum.
+			pause = relistPause
 		}
 	}
 }
@@ -331,12 +331,12 @@ func (s *server) ready(ctx context.Context, namespace string) (*session, error) 
 	defer limit.Stop()
 	for {
 		s.mu.Lock()
-		n, changed, last, gone, next := s.session, s.changed, s.source.Error, s.gone, s.next
+		n, changed, last, removed, next := s.session, s.changed, s.source.Error, s.removed, s.next
 		s.mu.Unlock()
 		switch {
 		case next != nil:
 			return next.ready(ctx, namespace)
-		case gone:
+		case removed:
 			return nil, &tool.Error{
 				Code: tool.Upstream, Reason: "SERVER_REMOVED",
 				Message: fmt.Sprintf("Not run: the server %s was removed from the configuration", s.entry.Key),
@@ -382,7 +382,7 @@ func (s *server) retire(next *server) {
 func (s *server) follows(next *server) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone, s.next = true, next
+	s.removed, s.next = true, next
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

@@ -170,22 +170,22 @@ type meter struct {
 	whole bool // a progress of 100% was already reported
 }
 
-const meterRest = 50 * time.Millisecond
+const meterPause = 50 * time.Millisecond
 
 func (m *meter) tell(c *tool.Call, p *sdk.ProgressNotificationParams) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	whole := p.Total > 0 && p.Progress >= p.Total
-	if now.Sub(m.last) < meterRest && (!whole || m.whole) {
+	if now.Sub(m.last) < meterPause && (!whole || m.whole) {
 		return
 	}
 	m.last, m.whole = now, m.whole || whole
-	told := tool.Progress{Status: tool.ProgressRunning, Message: cleanLine(p.Message, maxTitle*5)}
+	progress := tool.Progress{Status: tool.ProgressRunning, Message: cleanLine(p.Message, maxTitle*5)}
 	if p.Total > 0 && p.Progress >= 0 && p.Progress <= p.Total {
-		told.Fraction, told.Loaded, told.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
+		progress.Fraction, progress.Loaded, progress.Total = p.Progress/p.Total, int64(p.Progress), int64(p.Total)
 	}
-	_ = c.ReportProgress(told) // The error is ignored, because it only means that the call is over.
+	_ = c.ReportProgress(progress) // The error is ignored, because it only means that the call is over.
 }
 
 // logged adds a log message of a server to the output of its call. When it is unclear which call the message belongs to, logged writes it

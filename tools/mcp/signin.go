@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	early       = 30 * time.Second // time before its expiry at which a token is renewed; a token valid for less than twice this time is renewed at half its lifetime
-	renewalTime = 10 * time.Second // time limit of a renewal
-	renewalRest = 5 * time.Second  // pause after a failed renewal, as long as the token is still valid
+	early        = 30 * time.Second // time before its expiry at which a token is renewed; a token valid for less than twice this time is renewed at half its lifetime
+	renewalTime  = 10 * time.Second // time limit of a renewal
+	renewalPause = 5 * time.Second  // pause after a failed renewal, as long as the token is still valid
 )
 
 // A Vault stores the credentials from sign-ins. Only the daemon may read it.
@@ -51,10 +51,10 @@ type signin struct {
 	mu        sync.Mutex
 	record    *record // replaced by each change, never changed in place
 	client    *Client // nil when the daemon registers itself
-	gone      bool    // the key has another address now, so nothing more may be stored
+	moved     bool    // the key has another address now, so nothing more may be stored
 	renewing  *renewal
 	failed    time.Time // time of the last failed renewal
-	silent    time.Time // time of the first unanswered renewal since the authorization server last answered; zero when the last renewal got an answer
+	noAnswer  time.Time // time of the first unanswered renewal since the authorization server last answered; zero when the last renewal got an answer
 	hidden    []string  // values to redact, newest last
 	challenge []string  // WWW-Authenticate headers of the last refusal; may be nil
 	more      bool      // the last refusal was only because of missing scopes
@@ -86,9 +86,9 @@ type way struct {
 
 // A renewal is a token renewal in progress.
 type renewal struct {
-	done   chan struct{}
-	ok     bool  // there is a new token; ok and silent are valid after done is closed
-	silent error // why the authorization server gave no answer, if this is temporary; nil when it answered, or has not answered for longer than Config.Silence
+	done     chan struct{}
+	ok       bool  // there is a new token; ok and noAnswer are valid after done is closed
+	noAnswer error // why the authorization server gave no answer, if this is temporary; nil when it answered, or has not answered for longer than Config.Silence
 }
 
 // newSignin returns nil for a server without sign-in, and for a server whose headers already contain credentials.
@@ -157,7 +157,7 @@ func (s *signin) abandon() {
 	defer s.writing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = true
+	s.moved = true
 }
 
 // wanted reports whether the server has refused the daemon and needs a sign-in.
@@ -186,9 +186,9 @@ func (s *signin) current() *record {
 	return s.record
 }
 
-// token returns the access token for a request, or "" when there is none. silent is set when the token has expired and the authorization
+// token returns the access token for a request, or "" when there is none. noAnswer is set when the token has expired and the authorization
 // server did not answer the renewal.
-func (s *signin) token(ctx context.Context) (token string, silent error) {
+func (s *signin) token(ctx context.Context) (token string, noAnswer error) {
 	t := s.current().Token
 	if t == nil {
 		return "", nil
@@ -205,17 +205,17 @@ func (s *signin) token(ctx context.Context) (token string, silent error) {
 		s.renewal(t.AccessToken, true)
 		return t.AccessToken, nil
 	}
-	renewed, silent := s.renew(ctx, t.AccessToken)
+	renewed, noAnswer := s.renew(ctx, t.AccessToken)
 	if now := s.current().Token; renewed && now != nil {
 		t = now
 	}
-	return t.AccessToken, silent
+	return t.AccessToken, noAnswer
 }
 
 // renew replaces the access token in the parameter used. This token has expired, or the server no longer accepts it. renew reports whether
 // there is a new token. Concurrent callers wait for the same renewal. The renewal continues when its callers are cancelled, because its
 // response may contain the only valid refresh token.
-func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent error) {
+func (s *signin) renew(ctx context.Context, used string) (renewed bool, noAnswer error) {
 	select {
 	case <-ctx.Done():
 		return false, nil
@@ -227,14 +227,14 @@ func (s *signin) renew(ctx context.Context, used string) (renewed bool, silent e
 	}
 	select {
 	case <-under.done:
-		return under.ok, under.silent
+		return under.ok, under.noAnswer
 	case <-ctx.Done():
 		return false, nil
 	}
 }
 
 // renewal starts a renewal, or returns the renewal in progress. It returns nil in three cases: there is no refresh token; the current token
-// differs from the token in used (then other is true); or an early renewal failed less than renewalRest ago.
+// differs from the token in used (then other is true); or an early renewal failed less than renewalPause ago.
 func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *signin) renewal(used string, early bool) (under *renewal, other bool) {
 		return nil, false
 	case r.Token.AccessToken != used:
 		return nil, true // Another goroutine has already renewed the token.
-	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalRest:
+	case r.Token.RefreshToken == "" || early && time.Since(s.failed) < renewalPause:
 		return nil, false
 	}
 	if s.renewing == nil {
@@ -277,7 +277,7 @@ func (s *signin) replace(r *record, under *renewal) {
 		EndpointParams: url.Values{"grant_type": {"refresh_token"}, "refresh_token": {r.Token.RefreshToken}, "resource": {r.Way.Resource}},
 	}
 	next, err := c.Token(ctx)
-	silent := unanswered(err)
+	noAnswer := unanswered(err)
 	if err == nil {
 		if err = bearer(next); err != nil { // The access token is not used. But the new refresh token is kept, because it may be the only valid one.
 			worn := *r.Token
@@ -300,13 +300,13 @@ func (s *signin) replace(r *record, under *renewal) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	switch {
-	case silent == nil:
-		s.silent = time.Time{}
-	case s.silent.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // The silence of the authorization server begins now. It also begins again after a long time without a renewal, because the daemon did not ask the server in that time.
-		s.silent = now
+	case noAnswer == nil:
+		s.noAnswer = time.Time{}
+	case s.noAnswer.IsZero() || now.Sub(s.failed) > max(s.cfg.Silence, 2*maxBackoff): // The silence of the authorization server begins now. It also begins again after a long time without a renewal, because the daemon did not ask the server in that time.
+		s.noAnswer = now
 	}
-	if now.Sub(s.silent) < s.cfg.Silence {
-		under.silent = silent
+	if now.Sub(s.noAnswer) < s.cfg.Silence {
+		under.noAnswer = noAnswer
 	}
 	if s.renewing = nil; err != nil {
 		s.failed = now
@@ -316,14 +316,14 @@ func (s *signin) replace(r *record, under *renewal) {
 // unanswered returns an error when the authorization server gave no decision on a renewal, for example because of a temporary failure. It
 // returns nil when the server granted or refused the renewal.
 func unanswered(err error) error {
-	said, ok := errors.AsType[*oauth2.RetrieveError](err)
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case err == nil:
 		return nil
 	case !ok: // The authorization server was not reached, or its response was unreadable.
 		return errors.New("the sign-in was not renewed: " + cleanLine(err.Error(), maxDescription))
-	case said.Response.StatusCode >= 500 || said.Response.StatusCode == http.StatusTooManyRequests:
-		return errors.New("the sign-in was not renewed: the authorization server answered " + cleanLine(said.Response.Status, maxTitle))
+	case refused.Response.StatusCode >= 500 || refused.Response.StatusCode == http.StatusTooManyRequests:
+		return errors.New("the sign-in was not renewed: the authorization server answered " + cleanLine(refused.Response.Status, maxTitle))
 	}
 	return nil
 }
@@ -362,9 +362,9 @@ func (s *signin) change(f func(*record)) {
 	if s.record = &next; next.Token != nil && (next.Visit != now.Visit || now.Token == nil || next.Token.AccessToken != now.Token.AccessToken) {
 		s.challenge, s.more, s.missed = nil, false, false
 	}
-	gone := s.gone
+	moved := s.moved
 	s.mu.Unlock()
-	if gone {
+	if moved {
 		return
 	}
 	text, err := json.Marshal(&next)

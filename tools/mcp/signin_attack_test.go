@@ -79,8 +79,8 @@ func TestVisitOfAnotherServer(t *testing.T) {
 	if err != nil || !r.IsError() || r.Error.Reason != "SIGN_IN_FAILED" {
 		t.Errorf("the sign-in of another server: %+v, %v", r, err)
 	}
-	if heard := b.Heard(); len(heard) > 0 {
-		t.Errorf("the other server was sent %v", heard)
+	if received := b.Received(); len(received) > 0 {
+		t.Errorf("the other server was sent %v", received)
 	}
 	w.signIn(b)
 }
@@ -123,7 +123,7 @@ func TestRenewalOutlivesItsCall(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
 	i.Forget(false)
-	letGo := i.Hold()
+	release := i.Hold()
 	e, _ := w.tools.Lookup("w__echo")
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -134,7 +134,7 @@ func TestRenewalOutlivesItsCall(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the call ended with %v", err)
 	}
-	letGo()
+	release()
 	contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 }
 
@@ -156,7 +156,7 @@ func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	e.URL = i.URL + "/mcp"
 	w := guest(t, v, e, func(c *mcp.Config) { c.Drain = hangs }).signIn(i)
 	i.Forget(false)
-	letGo, visits := i.Hold(), i.Visits()
+	release, visits := i.Hold(), i.Visits()
 	var calls []chan string
 	for range 8 {
 		calls = append(calls, w.running("w__echo", "before"))
@@ -172,7 +172,7 @@ func renewalIsOne(t *testing.T, e mcp.Entry, reload func(*mcp.Entry) bool) {
 	_, err := w.hub.Reload([]mcp.Entry{e})
 	must(t, err)
 	calls = append(calls, w.running("w__echo", "after"))
-	letGo()
+	release()
 	for _, c := range calls {
 		if text := <-c; !strings.HasPrefix(text, "you said") {
 			t.Errorf("a call ended with %q", text)
@@ -212,9 +212,9 @@ func TestRenewalThatCannotBeKept(t *testing.T) {
 
 // The test checks that no answer contains current or recent credentials of the daemon, and that Config.Known gets them (T79).
 func TestTokensAreHidden(t *testing.T) {
-	var told sync.Map
+	var secrets sync.Map
 	i, v := issuer(t), &vault{text: map[string]string{}}
-	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Known = func(_, s string) { told.Store(s, true) } }).signIn(i)
+	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) { c.Known = func(_, s string) { secrets.Store(s, true) } }).signIn(i)
 	kept := func() (access, refresh string) {
 		var r struct {
 			Token struct {
@@ -233,7 +233,7 @@ func TestTokensAreHidden(t *testing.T) {
 		if text := w.text("w__echo", `{"text":"`+value+`"}`); strings.Contains(text, value) {
 			t.Errorf("a result holds a token: %s", text)
 		}
-		if _, ok := told.Load(value); !ok {
+		if _, ok := secrets.Load(value); !ok {
 			t.Errorf("nobody else takes %s out", value)
 		}
 	}
@@ -272,13 +272,13 @@ func TestOneSignInForManyCalls(t *testing.T) {
 	}
 	at, err := i.Visit(page(t, asked))
 	must(t, err)
-	door, _ := w.tools.Lookup("w__sign_in")
+	signIn, _ := w.tools.Lookup("w__sign_in")
 	for _, c := range []*tool.Call{
 		answered(c, rep, asked, addressed(at)),
 		answered(c, rep, asked, addressed(at)), // The daemon was killed before it stored the end of the call, so the same answer arrives again.
 		answered(other, otherRep, otherAsked, addressed("http://127.0.0.1:33418/callback?state=x")),
 	} {
-		r, err := door.Tool.Execute(t.Context(), c)
+		r, err := signIn.Tool.Execute(t.Context(), c)
 		must(t, err)
 		contains(t, r.ModelText(), "Signed in")
 	}
@@ -308,7 +308,7 @@ func TestWrongEndsOfASignIn(t *testing.T) {
 // The test checks that a token with a short lifetime is not renewed for each request.
 func TestShortLivedTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
-	i.Live(25)
+	i.SetLifetime(25)
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}).signIn(i)
 	for range 5 {
 		contains(t, w.text("w__echo", `{"text":"hello"}`), "hello")

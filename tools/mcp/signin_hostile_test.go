@@ -50,7 +50,7 @@ func TestShortTokenIsRefused(t *testing.T) {
 func TestFailedConnectionIsOver(t *testing.T) {
 	h := mcptest.Over(mcptest.New(eras[0]))
 	var mu sync.Mutex
-	var heard []string
+	var requests []string
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -59,7 +59,7 @@ func TestFailedConnectionIsOver(t *testing.T) {
 			return
 		}
 		mu.Lock()
-		heard = append(heard, r.Method+" "+string(body))
+		requests = append(requests, r.Method+" "+string(body))
 		mu.Unlock()
 		h.ServeHTTP(w, r)
 	}))
@@ -69,8 +69,8 @@ func TestFailedConnectionIsOver(t *testing.T) {
 	contains(t, w.hub.Sources()[0].Error, "redirect")
 	mu.Lock()
 	defer mu.Unlock()
-	if len(heard) > 0 {
-		t.Errorf("it went on with %q", heard)
+	if len(requests) > 0 {
+		t.Errorf("the client then sent %q", requests)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestClosedConnectionInAnAnswer(t *testing.T) {
 // Config.Known gets the key of the server together with the value (T79).
 func TestWordsAreNoTokens(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
-	var told sync.Map
+	var secrets sync.Map
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) {
-		c.Known = func(server, value string) { told.Store(value, server) }
+		c.Known = func(server, value string) { secrets.Store(value, server) }
 	})
 	for _, word := range []string{"application/json", "github.com/toold-dev/toold", "/etc/nginx/nginx.conf", "8c3a4d9f0e1b2a3c4d5e6f708192a3b4c5d6e7f8"} {
 		token := "Access-0123456789-" + word
@@ -119,11 +119,11 @@ func TestWordsAreNoTokens(t *testing.T) {
 		must(t, err)
 		_, err = w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
 		must(t, err)
-		if server, ok := told.Load(word); ok {
+		if server, ok := secrets.Load(word); ok {
 			t.Errorf("%s of %v is taken out of what others tell", word, server)
 		}
-		if server, _ := told.Load(token); server != "w" {
-			t.Errorf("%s is told with %v", token, server)
+		if server, _ := secrets.Load(token); server != "w" {
+			t.Errorf("%s is reported with %v", token, server)
 		}
 	}
 }
@@ -132,27 +132,27 @@ func TestWordsAreNoTokens(t *testing.T) {
 func TestTokenIsHiddenBeforeItIsSent(t *testing.T) {
 	i, v := issuer(t), &vault{text: map[string]string{}}
 	var renewing, refused atomic.Int32
-	hiding, letGo := make(chan struct{}), make(chan struct{})
+	hiding, release := make(chan struct{}), make(chan struct{})
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"}, func(c *mcp.Config) {
 		c.Known = func(string, string) {
 			if renewing.CompareAndSwap(1, 2) {
 				close(hiding)
-				<-letGo
+				<-release
 			}
 		}
 	}).signIn(i)
 	i.Refuse(func(http.ResponseWriter) { refused.Add(1) })
 	renewing.Store(1)
 	i.Forget(false)
-	before := len(i.Heard())
+	before := len(i.Received())
 	first := w.running("w__echo", "first")
 	<-hiding
 	second := w.running("w__echo", "second")
-	w.eventually("the second call is sent", func() bool { return refused.Load() > 1 || len(i.Heard()) > before })
-	if heard := i.Heard(); len(heard) > before {
-		t.Errorf("the server was sent %v before it was hidden", heard[before:])
+	w.eventually("the second call is sent", func() bool { return refused.Load() > 1 || len(i.Received()) > before })
+	if received := i.Received(); len(received) > before {
+		t.Errorf("the server was sent %v before it was hidden", received[before:])
 	}
-	close(letGo)
+	close(release)
 	for _, c := range []chan string{first, second} {
 		contains(t, <-c, "you said")
 	}
@@ -169,8 +169,8 @@ func TestRenewalOfAnotherType(t *testing.T) {
 	asked, err := w.do("w__echo", c)
 	must(t, err)
 	page(t, asked)
-	if heard := strings.Join(i.Heard(), " "); strings.Contains(heard, "Mac-") {
-		t.Errorf("the server was sent %s", heard)
+	if received := strings.Join(i.Received(), " "); strings.Contains(received, "Mac-") {
+		t.Errorf("the server was sent %s", received)
 	}
 	w.eventually("what came with it is what the next one is asked for with", func() bool { return i.Last().Get("refresh_token") == "Next-0123456789" })
 }
@@ -188,10 +188,10 @@ func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 	must(t, err)
 	must(t, v.Save("w", text))
 	i.Give(map[string]any{"access_token": "short", "token_type": "Bearer"})
-	before, letGo := i.Requests(), i.Hold()
+	before, release := i.Requests(), i.Hold()
 	w := connect(t, newMemory(), func(c *mcp.Config) { c.Vault = v }, e).ready()
 	contains(t, w.text("w__echo", `{"text":"hello"}`), "hello")
-	letGo()
+	release()
 	for range 3 {
 		contains(t, w.text("w__echo", `{"text":"goes on"}`), "goes on")
 	}
@@ -204,20 +204,20 @@ func TestEarlyRenewalKeepsNobodyWaiting(t *testing.T) {
 func TestTwoSignInsAtOnce(t *testing.T) {
 	i, v := issuer(t), &saves{vault: vault{text: map[string]string{}}}
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
-	door, _ := w.tools.Lookup("w__sign_in")
-	letGo := i.Hold()
-	t.Cleanup(letGo)
+	signIn, _ := w.tools.Lookup("w__sign_in")
+	release := i.Hold()
+	t.Cleanup(release)
 	var both sync.WaitGroup
 	before := i.Requests()
 	for range 2 {
 		c, rep, asked := w.asks()
 		at, err := i.Visit(page(t, asked))
 		must(t, err)
-		both.Go(func() { _, _ = door.Tool.Execute(t.Context(), answered(c, rep, asked, addressed(at))) })
+		both.Go(func() { _, _ = signIn.Tool.Execute(t.Context(), answered(c, rep, asked, addressed(at))) })
 		w.eventually("it is exchanged", func() bool { return i.Requests() > before })
 		before = i.Requests()
 	}
-	letGo()
+	release()
 	both.Wait()
 	if n := len(v.visits()); n != 1 {
 		t.Errorf("%d visits counted", n)

@@ -64,7 +64,7 @@ func TestMoreScopes(t *testing.T) {
 		t.Errorf("of a token that lacks one it asks for %q", got)
 	}
 	i.Admit(nil)
-	w.eventually("it goes on", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
+	w.eventually("the server works again", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
 	if got := ask(http.StatusUnauthorized, `scope="write"`); got != "write" {
 		t.Errorf("of a token that is not good it asks for %q", got)
 	}
@@ -82,7 +82,7 @@ func TestRefusalThatPassed(t *testing.T) {
 	must(t, err)
 	page(t, asked)
 	i.Admit(nil)
-	w.eventually("it goes on", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
+	w.eventually("the server works again", func() bool { return strings.HasPrefix(w.text("w__echo", `{"text":"x"}`), "you said") })
 	i.Admit(func(string) int { return http.StatusFound })
 	lost := w.running("w__echo", "lost")
 	w.eventually("it is down", func() bool { return w.hub.Sources()[0].State == tool.SourceDown })
@@ -113,15 +113,15 @@ func TestSignInBringsTheSameToken(t *testing.T) {
 		return http.StatusUnauthorized
 	})
 	w := guest(t, v, mcp.Entry{Key: "w", URL: i.URL + "/mcp"})
-	var said *tool.Result
+	var result *tool.Result
 	for range 2 {
 		c, rep, asked := w.asks()
 		at, err := i.Visit(page(t, asked))
 		must(t, err)
-		said, err = w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
+		result, err = w.do("w__sign_in", answered(c, rep, asked, addressed(at)))
 		must(t, err)
 	}
-	contains(t, said.ModelText(), "Signed in")
+	contains(t, result.ModelText(), "Signed in")
 }
 
 // The test checks that the daemon's client secret is redacted when an authorization server repeats it in a refusal (T79).
@@ -181,16 +181,16 @@ func TestHostsThatLookLikeOthers(t *testing.T) {
 			about := httptest.NewUnstartedServer(nil)
 			about.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				self := "http://" + about.Listener.Addr().String()
-				said := map[string]any{"resource": i.URL + "/mcp", "authorization_servers": []string{self}}
+				metadata := map[string]any{"resource": i.URL + "/mcp", "authorization_servers": []string{self}}
 				if strings.HasSuffix(r.URL.Path, "oauth-authorization-server") {
-					said = map[string]any{
+					metadata = map[string]any{
 						"issuer": self, "authorization_endpoint": self + "/authorize", "token_endpoint": self + "/token",
 						"registration_endpoint": i.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
 					}
-					said[member] = "https://" + host + "/x"
+					metadata[member] = "https://" + host + "/x"
 				}
 				w.Header().Set("Content-Type", "application/json")
-				_ = json.NewEncoder(w).Encode(said)
+				_ = json.NewEncoder(w).Encode(metadata)
 			})
 			about.Start()
 			t.Cleanup(about.Close)

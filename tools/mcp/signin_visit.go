@@ -135,12 +135,12 @@ func (s *signin) about(ctx context.Context) (about *oauthex.ProtectedResourceMet
 	}
 	root := &url.URL{Scheme: u.Scheme, Host: u.Host}
 	const known = "/.well-known/oauth-protected-resource"
-	places := [][2]string{{root.String() + known + u.Path, s.url}, {root.String() + known, root.String()}}
+	candidates := [][2]string{{root.String() + known + u.Path, s.url}, {root.String() + known, root.String()}}
 	at, scopes := s.challenged()
 	if at != "" {
-		places = append([][2]string{{at, s.url}, {at, root.String()}}, places...)
+		candidates = append([][2]string{{at, s.url}, {at, root.String()}}, candidates...)
 	}
-	for _, p := range places {
+	for _, p := range candidates {
 		if about, err = oauthex.GetProtectedResourceMetadata(ctx, p[0], p[1], s.http); err == nil && about != nil && len(about.AuthorizationServers) > 0 {
 			break
 		}
@@ -307,8 +307,8 @@ func (s *signin) finish(ctx context.Context, v *visit, address string) error {
 
 // refusal returns an error with the authorization server's answer, without the parts that may contain credentials.
 func refusal(err error) error {
-	if said, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-		return errors.New("the authorization server answered " + cleanLine(cmp.Or(said.ErrorCode, said.Response.Status), maxTitle))
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return errors.New("the authorization server answered " + cleanLine(cmp.Or(refused.ErrorCode, refused.Response.Status), maxTitle))
 	}
 	return errors.New(cleanLine(err.Error(), maxDescription))
 }

@@ -32,8 +32,8 @@ func (w *world) stubborn(cause error) (server, child int, err error) {
 		_, err := e.Tool.Execute(ctx, c)
 		done <- err
 	}()
-	w.eventually("it runs", func() bool { return strings.Contains(w.said(), "stubborn began") })
-	if _, err := fmt.Sscanf(w.said(), "child %d\nstubborn began %d", &child, &server); err != nil {
+	w.eventually("it runs", func() bool { return strings.Contains(w.journal(), "stubborn began") })
+	if _, err := fmt.Sscanf(w.journal(), "child %d\nstubborn began %d", &child, &server); err != nil {
 		w.t.Fatal(err)
 	}
 	cancel(cause)
@@ -73,7 +73,7 @@ func TestUnstoppedServerIsRestarted(t *testing.T) {
 				return s.State == tool.SourceReady && s.Starts == 2
 			})
 			contains(t, w.text("w__echo", `{"text":"again"}`), "again")
-			if strings.Contains(w.said(), "wrote") {
+			if strings.Contains(w.journal(), "wrote") {
 				t.Error("the call continued after its outcome was published")
 			}
 		})
@@ -99,7 +99,7 @@ func TestUnstoppedServerLeavesDoubt(t *testing.T) {
 				t.Errorf("the server is gone: %v", err)
 			}
 			must(t, os.WriteFile(filepath.Join(w.dir, "journal.go"), nil, 0o600))
-			w.eventually("it goes on", func() bool { return strings.Contains(w.said(), "stubborn wrote") })
+			w.eventually("the server continues", func() bool { return strings.Contains(w.journal(), "stubborn wrote") })
 		})
 	}
 }
@@ -132,8 +132,8 @@ func TestCancelledBeforeItWasSent(t *testing.T) {
 	}
 	for name, w := range ready {
 		contains(t, w.text("w__echo", `{"text":"still there"}`), "still there")
-		if n := w.hub.Sources()[0].Starts; n != 1 || strings.Contains(w.said(), "nap began") {
-			t.Errorf("%s: %d starts; it said %q", name, n, w.said())
+		if n := w.hub.Sources()[0].Starts; n != 1 || strings.Contains(w.journal(), "nap began") {
+			t.Errorf("%s: %d starts; the journal is %q", name, n, w.journal())
 		}
 	}
 }

@@ -124,7 +124,7 @@ func pidIn(t *testing.T, path string) (pid int) {
 			return pid
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the script told no pid")
+			t.Fatal("the script printed no pid")
 		}
 	}
 }

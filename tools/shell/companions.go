@@ -189,11 +189,11 @@ func (n *job) page(since *int64, most int, lines bool) (ShellData, string) {
 	if since != nil {
 		from = *since
 	}
-	b, from, gone := n.log.since(from, most)
+	b, from, trimmed := n.log.since(from, most)
 	if i := bytes.LastIndexByte(b, '\n'); lines && i >= 0 && from+int64(len(b)) < n.log.total {
 		b = b[:i+1]
 	}
-	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: gone, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
+	return ShellData{Shell: n.id, From: from, Next: from + int64(len(b)), Gone: trimmed, Total: n.log.total, More: from+int64(len(b)) < n.log.total}, valid(b)
 }
 
 // result returns the result of a tool call about a shell. d contains the output to show.

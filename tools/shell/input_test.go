@@ -25,11 +25,11 @@ func TestTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := res.Message
-	if strings.Count(said, "hello\n") == 2 { // One of the two lines is the echo of the terminal, which may come before or between the lines of the command.
-		said = strings.Replace(said, "hello\n", "", 1)
+	output := res.Message
+	if strings.Count(output, "hello\n") == 2 { // One of the two lines is the echo of the terminal, which may come before or between the lines of the command.
+		output = strings.Replace(output, "hello\n", "", 1)
 	}
-	if want := "10 80\nxterm-256color\ngot hello\nend"; said != want {
+	if want := "10 80\nxterm-256color\ngot hello\nend"; output != want {
 		t.Errorf("message %q, want %q", res.Message, want)
 	}
 	if got := rec.Stream("pty"); !strings.HasSuffix(got, "end\r\n") || rec.Stream("stdout")+rec.Stream("stderr") != "" {

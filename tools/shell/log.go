@@ -22,8 +22,8 @@ func (l *log) write(b []byte) {
 }
 
 // since returns the output from offset on. The parameter most limits its size, in bytes. When the bytes at offset are no longer stored,
-// since returns later ones. from is the offset of the returned bytes. gone is the number of bytes between offset and from.
-func (l *log) since(offset int64, most int) (b []byte, from, gone int64) {
+// since returns later ones. from is the offset of the returned bytes. trimmed is the number of bytes between offset and from.
+func (l *log) since(offset int64, most int) (b []byte, from, trimmed int64) {
 	first := l.total - int64(len(l.bytes))
 	from = min(max(offset, first), l.total)
 	b = l.bytes[from-first:]
@@ -38,11 +38,11 @@ const maxKeys = 64 << 10
 
 // keys buffers input that was typed into a background shell until the shell reads it.
 type keys struct {
-	mu    sync.Mutex
-	more  sync.Cond // signals a change; its lock is mu
-	buf   []byte
-	ended bool // no more input follows
-	gone  bool // the process has ended, so nothing reads the input
+	mu     sync.Mutex
+	more   sync.Cond // signals a change; its lock is mu
+	buf    []byte
+	ended  bool // no more input follows
+	unread bool // the process has ended, so nothing reads the input
 }
 
 func newKeys() *keys {
@@ -55,11 +55,11 @@ func newKeys() *keys {
 func (k *keys) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(k.buf) == 0 && !k.ended && !k.gone {
+	for len(k.buf) == 0 && !k.ended && !k.unread {
 		k.more.Wait()
 	}
 	switch {
-	case k.gone:
+	case k.unread:
 		return 0, io.ErrClosedPipe
 	case len(k.buf) == 0:
 		return 0, io.EOF
@@ -85,6 +85,6 @@ func (k *keys) put(text string, end bool) bool {
 func (k *keys) close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.gone, k.buf = true, nil
+	k.unread, k.buf = true, nil
 	k.more.Broadcast()
 }

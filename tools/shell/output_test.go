@@ -101,7 +101,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
 func checkStream(t *rapid.T, res *tool.Result, name, all, shown string, size int64) {
 	if size != int64(len(all)) {
-		t.Fatalf("%s has %d bytes, told %d", name, len(all), size)
+		t.Fatalf("%s has %d bytes, reported %d", name, len(all), size)
 	}
 	listed := false
 	for _, a := range res.Artifacts {
@@ -161,7 +161,7 @@ func (s timeout) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Exit, err
 }
 
 // The test checks that processes whose death could not be confirmed are reported: their number to the model, and their ids in the record.
-func TestWhatMayLiveOnIsTold(t *testing.T) {
+func TestUnverifiedProcessesAreReported(t *testing.T) {
 	s := script{exit: sandbox.Exit{Killed: []int{7, 8}, Unverified: []sandbox.Process{{PID: 9}}}}
 	res, err := bash(t, shell.Config{Exec: s}).Execute(t.Context(), newCall(nil, object{"command": "x"}))
 	if err != nil {

@@ -316,9 +316,9 @@ func validate(args arguments) error {
 // TakesInput reports whether a call of bash with these arguments accepts text that people type directly, without bash_input. The command of
 // such a call does not show everything that the call may do.
 func TakesInput(args tool.Arguments) bool {
-	input, said := args.Value()["input"].(bool)
+	input, given := args.Value()["input"].(bool)
 	_, terminal := args.Value()["pty"].(map[string]any)
 	background, _ := args.Value()["background"].(bool)
 	_, after := args.Value()["background_after"]
-	return (said && input || !said && terminal) && !background && !after
+	return (given && input || !given && terminal) && !background && !after
 }

@@ -112,7 +112,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-func TestRunsWhereAndHowTheOperatorSays(t *testing.T) {
+func TestRunsAsConfigured(t *testing.T) {
 	dir := t.TempDir()
 	x := bash(t, shell.Config{Dir: dir, Env: []string{"PATH=/usr/bin:/bin", "GREETING=hello"}})
 	_, got := run(t, x, object{"command": `cd /; pwd; cd - >/dev/null; pwd; echo $GREETING`})

@@ -14,9 +14,9 @@ type Caller interface {
 	// in the run of parent.
 	Tools(parent *tool.Call, agent tool.Agent, p Protocol) (Toolbox, error)
 	// Carry executes a turn, or joins it when it has already begun. It returns when all calls have ended, or when the remaining calls wait
-	// for a person. Meanwhile it passes events to told. A Retryable [*tool.Error] means that no call was started and the same turn may be
+	// for a person. Meanwhile it passes events to report. A Retryable [*tool.Error] means that no call was started and the same turn may be
 	// sent again.
-	Carry(ctx context.Context, t *Turn, told func(Event)) ([]Outcome, error)
+	Carry(ctx context.Context, t *Turn, report func(Event)) ([]Outcome, error)
 	// Lend releases the slot of the call whose tool has this context, because the calls that the tool makes may need the slot. back takes a
 	// slot again.
 	Lend(ctx context.Context) (back func(ctx context.Context) error)
@@ -54,7 +54,7 @@ type Outcome struct {
 	ID      string
 	Tool    string
 	Ended   bool
-	Gone    bool   // The daemon no longer has the call.
+	Missing bool   // The daemon no longer has the call.
 	Failed  bool   // The call failed, and Text describes the failure for the model.
 	Blocked bool   // The call blocked its run, so further calls in this run are not permitted.
 	Text    string // text for the model when the call has ended
@@ -86,20 +86,20 @@ func Waiting(checkpoint []byte) []string {
 	return s.Waits
 }
 
-// A Place is a run and a thread.
-type Place struct {
+// An Ancestor is a run and a thread.
+type Ancestor struct {
 	Run    string `json:"r,omitempty"`
 	Thread string `json:"t,omitempty"`
 }
 
-// aboveLabel is a label of the calls that a subagent makes. Its value lists, outermost first, the [Place] of each outer subagent's call and
+// aboveLabel is a label of the calls that a subagent makes. Its value lists, outermost first, the [Ancestor] of each outer subagent's call and
 // of the subagent's own call.
 const aboveLabel = "subagent.above"
 
 // Above returns the run and thread of each subagent call that led to this run, outermost first.
-func Above(r *tool.Run) (places []Place) {
-	_ = json.Unmarshal([]byte(r.Labels[aboveLabel]), &places)
-	return append(places, Place{r.ParentRun, r.ParentThread})
+func Above(r *tool.Run) (ancestors []Ancestor) {
+	_ = json.Unmarshal([]byte(r.Labels[aboveLabel]), &ancestors)
+	return append(ancestors, Ancestor{r.ParentRun, r.ParentThread})
 }
 
 // RunOf returns the id of the run in which a subagent makes its calls, from the checkpoint of the subagent's call. It returns "" without a

@@ -113,7 +113,7 @@ func (f *failure) result() *tool.Result {
 
 // ask returns the model's answer. After a temporary failure it repeats the question, at most maxTries times in all. It does not repeat the
 // question when the pause would be longer than maxPatient or than the rest of ctx.
-func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answer, error) {
+func (m *model) ask(ctx context.Context, q *question, report func(string)) (*answer, error) {
 	body, err := m.words.request(q)
 	if err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (m *model) ask(ctx context.Context, q *question, told func(string)) (*answe
 		if deadline, ok := ctx.Deadline(); f.after > maxPatient || ok && time.Until(deadline) <= wait {
 			return nil, err
 		}
-		told(fmt.Sprintf("the model does not answer (%s); trying again", f.reason))
+		report(fmt.Sprintf("the model does not answer (%s); trying again", f.reason))
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -175,13 +175,13 @@ func (m *model) once(ctx context.Context, body []byte, q *question) (*answer, er
 
 // refused returns the failure for an HTTP error status. The text from the endpoint goes only to the operator, with the key removed.
 func refused(r *http.Response, body []byte, key string) *failure {
-	said := strings.ToValidUTF8(string(body), "�")
+	text := strings.ToValidUTF8(string(body), "�")
 	if key != "" {
-		said = strings.ReplaceAll(said, key, "(key)")
+		text = strings.ReplaceAll(text, key, "(key)")
 	}
-	said = clip(said, 1000)
+	text = clip(text, 1000)
 	f := &failure{
-		reason: "HTTP_" + strconv.Itoa(r.StatusCode), detail: r.Status + ": " + said,
+		reason: "HTTP_" + strconv.Itoa(r.StatusCode), detail: r.Status + ": " + text,
 		text: fmt.Sprintf("The endpoint of the subagent's model answered %d", r.StatusCode),
 	}
 	switch c := r.StatusCode; {

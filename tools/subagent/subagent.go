@@ -146,7 +146,7 @@ func (s *Subagent) Execute(ctx context.Context, c *tool.Call) (*tool.Result, err
 		result, err = w.run(bounded)
 	}
 	if err != nil && drained(ctx) {
-		result, err = w.rest(nil)
+		result, err = w.suspend(nil)
 	}
 	if e, ok := errors.AsType[*tool.Error](err); ok && e.Reason == tool.CheckpointSize {
 		return w.overSize(), nil

@@ -45,7 +45,7 @@ func (d *daemon) Tools(parent *tool.Call, agent tool.Agent, p subagent.Protocol)
 	return box, nil
 }
 
-func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent.Event)) ([]subagent.Outcome, error) {
+func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, report func(subagent.Event)) ([]subagent.Outcome, error) {
 	d.mu.Lock()
 	if d.refuse--; d.refuse >= 0 {
 		d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 	var out []subagent.Outcome
 	for _, r := range t.Calls {
 		o, ok := d.known[r.ID]
-		if !ok || !o.Gone && !o.Ended && !d.waits[r.Tool] {
+		if !ok || !o.Missing && !o.Ended && !d.waits[r.Tool] {
 			o = subagent.Outcome{ID: r.ID, Tool: r.Tool, Ended: !d.waits[r.Tool], Text: r.Tool + " " + r.Arguments, Waits: "approval"}
 			if o.Ended {
 				d.ran = append(d.ran, r)
@@ -74,7 +74,7 @@ func (d *daemon) Carry(ctx context.Context, t *subagent.Turn, told func(subagent
 			}
 			d.known[r.ID] = o
 		}
-		told(subagent.Event{Call: r.ID, Tool: r.Tool, Status: "done"})
+		report(subagent.Event{Call: r.ID, Tool: r.Tool, Status: "done"})
 		out = append(out, o)
 	}
 	return out, nil
@@ -365,7 +365,7 @@ func TestWaits(t *testing.T) {
 			t.Errorf("it waits for %v in the run %s", open, b.d.runs[0].ID)
 		}
 		b.d.waits = nil
-		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Gone: true} // The daemon has trimmed the call meanwhile. The checkpoint still has its result.
+		b.d.known[b.d.ran[0].ID] = subagent.Outcome{ID: b.d.ran[0].ID, Missing: true} // The daemon has trimmed the call meanwhile. The checkpoint still has its result.
 		if r := b.result(t); r.Message != "echo {}ask {}" {
 			t.Errorf("it ended with %+v", r)
 		}
@@ -443,7 +443,7 @@ func TestNeverWider(t *testing.T) {
 	if !got.Unattended || got.Labels["team"] != "red" || got.Labels["subagent.depth_left"] != "0" || got.ParentCall == "" {
 		t.Errorf("its run is %+v", got)
 	}
-	if above := subagent.Above(&got); !slices.Equal(above, []subagent.Place{{Run: "r1", Thread: "t1"}, {Run: "r2", Thread: "t2"}}) {
+	if above := subagent.Above(&got); !slices.Equal(above, []subagent.Ancestor{{Run: "r1", Thread: "t1"}, {Run: "r2", Thread: "t2"}}) {
 		t.Errorf("above it are %v", above)
 	}
 }

@@ -22,7 +22,7 @@ func (w *work) carry(ctx context.Context) (*tool.Result, error) {
 			return w.cutShort(ctx, ctx.Err())
 		}
 		if len(waits) > 0 {
-			return w.rest(waits)
+			return w.suspend(waits)
 		}
 	}
 	m := message{Role: roleTool}
@@ -111,7 +111,7 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 		id, mine := model[o.ID]
 		switch {
 		case !mine || p.result(id) != nil:
-		case o.Gone:
+		case o.Missing:
 			p.Results = append(p.Results, result{toolResult: toolResult{ID: id, Text: "The outcome of this call is no longer stored", Failed: true}})
 		case !o.Ended:
 			waits = append(waits, o)
@@ -122,9 +122,9 @@ func (w *work) collect(outcomes []Outcome) (waits []Outcome) {
 	return waits
 }
 
-// rest suspends the call until the calls in waits have ended. It saves the results so far, because the daemon may trim the ended calls
+// suspend suspends the call until the calls in waits have ended. It saves the results so far, because the daemon may trim the ended calls
 // before the other calls end.
-func (w *work) rest(waits []Outcome) (*tool.Result, error) {
+func (w *work) suspend(waits []Outcome) (*tool.Result, error) {
 	w.state.Waits = ids(waits)
 	if err := w.save(); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (w *work) cutShort(ctx context.Context, err error) (*tool.Result, error) {
 	case ctx.Err() == nil:
 		return nil, err
 	case drained(ctx):
-		return w.rest(nil)
+		return w.suspend(nil)
 	case errors.Is(context.Cause(ctx), errTime):
 		return w.overTime(), nil
 	}

@@ -296,7 +296,7 @@ func (w *work) runOf(box *Toolbox) tool.Run {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	var above []Place
+	var above []Ancestor
 	if from.Origin == Origin {
 		above = Above(from)
 	}

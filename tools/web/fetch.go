@@ -190,11 +190,11 @@ func safeName(name string) string {
 // failedPage returns the result for an HTTP error status.
 func failedPage(p *page) *tool.Result {
 	const shown = 500
-	says := strings.TrimSpace(p.Content)
-	if len(says) > shown {
-		says = strings.ToValidUTF8(says[:shown], "") + " …"
+	excerpt := strings.TrimSpace(p.Content)
+	if len(excerpt) > shown {
+		excerpt = strings.ToValidUTF8(excerpt[:shown], "") + " …"
 	}
-	r := tool.FailCode(fmt.Sprint("HTTP_", p.Status), "%s answered %d %s. %s", p.URL, p.Status, http.StatusText(p.Status), says)
+	r := tool.FailCode(fmt.Sprint("HTTP_", p.Status), "%s answered %d %s. %s", p.URL, p.Status, http.StatusText(p.Status), excerpt)
 	r.Error.Retryable = p.Status == http.StatusTooManyRequests || p.Status >= 500
 	return r
 }

@@ -30,9 +30,9 @@ func TestFetch(t *testing.T) {
 	text := fetched(t, fetch, map[string]any{"url": s.URL, "format": "text"})
 	contains(t, text.Content, "Heading\n", "Some bold text and a link.", "\none\ntwo")
 	for _, p := range []page{md, text} {
-		for _, gone := range []string{"alert", "color:red", "switch it on", "drawn", "<p>"} {
-			if strings.Contains(p.Content, gone) {
-				t.Errorf("%s has %q:\n%s", p.Format, gone, p.Content)
+		for _, removed := range []string{"alert", "color:red", "switch it on", "drawn", "<p>"} {
+			if strings.Contains(p.Content, removed) {
+				t.Errorf("%s has %q:\n%s", p.Format, removed, p.Content)
 			}
 		}
 	}

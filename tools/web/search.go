@@ -101,10 +101,10 @@ func (s *search) failed(err error) error {
 	if none, ok := errors.AsType[noKeyError](err); ok {
 		return &tool.Error{Code: tool.ExecutionFailed, Reason: "SECRET_UNAVAILABLE", Message: "Not run: " + none.Error()}
 	}
-	var said *answered
-	if errors.As(err, &said) {
-		e.Message = fmt.Sprintf("The search engine answered %d %s", said.status, http.StatusText(said.status))
-		e.Retryable, e.RetryAfter = said.status == http.StatusTooManyRequests || said.status >= 500, said.after
+	var refused *answered
+	if errors.As(err, &refused) {
+		e.Message = fmt.Sprintf("The search engine answered %d %s", refused.status, http.StatusText(refused.status))
+		e.Retryable, e.RetryAfter = refused.status == http.StatusTooManyRequests || refused.status >= 500, refused.after
 	}
 	return e
 }
@@ -179,7 +179,7 @@ type brave struct {
 
 // Search implements [Provider].
 func (b *brave) Search(ctx context.Context, query string, count int) ([]Hit, error) {
-	var said struct {
+	var found struct {
 		Web struct {
 			Results []struct{ Title, URL, Description string }
 		}
@@ -189,11 +189,11 @@ func (b *brave) Search(ctx context.Context, query string, count int) ([]Hit, err
 		return nil, noKeyError{err}
 	}
 	values := url.Values{"q": {query}, "count": {strconv.Itoa(count)}, "text_decorations": {"false"}}
-	if err := ask(ctx, b.client, b.base, values, http.Header{"X-Subscription-Token": {key}}, &said); err != nil {
+	if err := ask(ctx, b.client, b.base, values, http.Header{"X-Subscription-Token": {key}}, &found); err != nil {
 		return nil, err
 	}
 	hits := make([]Hit, 0, count)
-	for _, r := range said.Web.Results {
+	for _, r := range found.Web.Results {
 		hits = hit(hits, count, r.Title, r.URL, r.Description)
 	}
 	return hits, nil
@@ -211,14 +211,14 @@ type searxng struct {
 
 // Search implements [Provider].
 func (s *searxng) Search(ctx context.Context, query string, count int) ([]Hit, error) {
-	var said struct {
+	var found struct {
 		Results []struct{ Title, URL, Content string }
 	}
-	if err := ask(ctx, s.client, s.base, url.Values{"q": {query}, "format": {"json"}}, http.Header{}, &said); err != nil {
+	if err := ask(ctx, s.client, s.base, url.Values{"q": {query}, "format": {"json"}}, http.Header{}, &found); err != nil {
 		return nil, err
 	}
 	hits := make([]Hit, 0, count)
-	for _, r := range said.Results {
+	for _, r := range found.Results {
 		hits = hit(hits, count, r.Title, r.URL, r.Content)
 	}
 	return hits, nil

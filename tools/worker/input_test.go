@@ -22,7 +22,7 @@ func (w *world) typing(l *line) (lease string, keys *io.PipeWriter, done <-chan 
 	r, keys := io.Pipe()
 	out := make(chan outcome, 1)
 	go func() {
-		result, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: r}})
+		result, err := w.registry.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: r}})
 		out <- outcome{result, err}
 	}()
 	leases := l.leases()
@@ -36,11 +36,11 @@ func (l *line) input() []string {
 	return slices.Clone(l.inputs)
 }
 
-// hears compares the input that a worker got with the expected input, and clears the record.
-func (l *line) hears(t *testing.T, want ...string) {
+// expectInput compares the input that a worker got with the expected input, and clears the record.
+func (l *line) expectInput(t *testing.T, want ...string) {
 	t.Helper()
 	if got := l.input(); !slices.Equal(got, want) {
-		t.Errorf("input told\n%q\nwant\n%q", got, want)
+		t.Errorf("input received\n%q\nwant\n%q", got, want)
 	}
 	l.mu.Lock()
 	l.inputs = nil
@@ -58,25 +58,25 @@ func TestInput(t *testing.T) {
 			}
 		}
 		read(0, 0)
-		l.hears(t, `0 "" false <nil>`)
+		l.expectInput(t, `0 "" false <nil>`)
 		read(0, 4)
-		l.hears(t) // The worker has requested input, but nothing was typed yet.
+		l.expectInput(t) // The worker has requested input, but nothing was typed yet.
 		_, _ = keys.Write([]byte("one"))
-		l.hears(t, `0 "one" false <nil>`)
+		l.expectInput(t, `0 "one" false <nil>`)
 		read(3, 2)
 		read(3, 2) // The worker repeats its request, as after a broken connection.
 		go func() { _, _ = keys.Write([]byte("two")); _ = keys.Close() }()
-		l.hears(t, `3 "tw" false <nil>`)
+		l.expectInput(t, `3 "tw" false <nil>`)
 		read(3, 1)
-		l.hears(t, `3 "t" false <nil>`)
+		l.expectInput(t, `3 "t" false <nil>`)
 		read(4, 100) // The worker repeats its request, but already has the first byte of the piece.
-		l.hears(t, `4 "w" false <nil>`)
+		l.expectInput(t, `4 "w" false <nil>`)
 		read(5, 1<<30)
-		l.hears(t, `5 "o" false <nil>`)
+		l.expectInput(t, `5 "o" false <nil>`)
 		read(6, 100)
-		l.hears(t, `6 "" true <nil>`)
+		l.expectInput(t, `6 "" true <nil>`)
 		read(6, 100)
-		l.hears(t, `6 "" true <nil>`)
+		l.expectInput(t, `6 "" true <nil>`)
 		for _, p := range []int64{-1, 0, 7, 1 << 62} {
 			read(p, 10)
 			if got := l.input(); len(got) != 1 || !strings.Contains(got[0], "does not continue at this position") {
@@ -102,25 +102,25 @@ func TestInputOverReconnect(t *testing.T) {
 		lease, keys, done := w.typing(l)
 		_ = s.ReadInput(lease, 0, 10, false)
 		_, _ = keys.Write([]byte("one"))
-		l.hears(t, `0 "one" false <nil>`) // This message is lost, because the connection breaks.
+		l.expectInput(t, `0 "one" false <nil>`) // This message is lost, because the connection breaks.
 		s.Close(false)
 		o := offer("a")
 		o.Held = []string{lease}
 		s2, l2, _ := w.connect(o)
 		_ = s2.ReadInput(lease, 0, 10, false)
-		l2.hears(t, `0 "one" false <nil>`)
+		l2.expectInput(t, `0 "one" false <nil>`)
 		_ = s2.ReadInput(lease, 3, 10, false)
 		s2.Close(false)
 		_, _ = keys.Write([]byte("two")) // No worker is connected now.
-		l2.hears(t)
+		l2.expectInput(t)
 		s3, l3, _ := w.connect(o)
 		if err := s2.ReadInput(lease, 3, 10, false); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("T61: the old connection reads: %v", err)
 		}
 		_ = s3.ReadInput(lease, 3, 10, false)
-		l3.hears(t, `3 "two" false <nil>`)
+		l3.expectInput(t, `3 "two" false <nil>`)
 		_ = s3.ReadInput(lease, 6, 0, true) // The worker wants no more input.
-		l3.hears(t, `6 "" true <nil>`)
+		l3.expectInput(t, `6 "" true <nil>`)
 		if _, err := keys.Write([]byte("x")); err == nil {
 			t.Error("typed into what takes no more")
 		}
@@ -133,7 +133,7 @@ func TestInputOverReconnect(t *testing.T) {
 func TestT61InputIsTheHolders(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		s, l, _ := w.connect(offer("a"))
-		thief, heard, _ := w.connect(offer("b"))
+		thief, thiefLine, _ := w.connect(offer("b"))
 		lease, keys, done := w.typing(l)
 		if err := thief.ReadInput(lease, 0, 10, false); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("the thief reads: %v", err)
@@ -146,8 +146,8 @@ func TestT61InputIsTheHolders(t *testing.T) {
 		if _, err := keys.Write([]byte("secret")); err == nil {
 			t.Error("typed into a call whose attempt is lost")
 		}
-		heard.hears(t)
-		l.hears(t)
+		thiefLine.expectInput(t)
+		l.expectInput(t)
 	})
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) { // The call has no input.
 		s, l, _ := w.connect(offer("a"))
@@ -156,7 +156,7 @@ func TestT61InputIsTheHolders(t *testing.T) {
 		if err := s.ReadInput(lease, 0, 10, false); err != nil {
 			t.Error(err)
 		}
-		l.hears(t, `0 "" false `+tool.ErrNoReporter.Error())
+		l.expectInput(t, `0 "" false `+tool.ErrNoReporter.Error())
 		_ = s.Finish(lease, tool.Text("done"), nil)
 		<-done
 	})
@@ -207,9 +207,9 @@ func TestInputAskedAgain(t *testing.T) {
 		synctest.Wait()
 		_ = s.ReadInput(lease, 0, 2, false)
 		_, _ = keys.Write([]byte("abcdef"))
-		l.hears(t, `0 "ab" false <nil>`)
+		l.expectInput(t, `0 "ab" false <nil>`)
 		_ = s.ReadInput(lease, 2, 10, false)
-		l.hears(t, `2 "cdef" false <nil>`)
+		l.expectInput(t, `2 "cdef" false <nil>`)
 		_ = s.Finish(lease, tool.Text("done"), nil)
 		<-done
 	})
@@ -239,7 +239,7 @@ func TestInputEndsWithClose(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		out := make(chan error, 1)
 		go func() {
-			_, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: &lingering{make(chan struct{})}}})
+			_, err := w.registry.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &tooltest.Recorder{Keys: &lingering{make(chan struct{})}}})
 			out <- err
 		}()
 		lease := l.leases()[0]
@@ -248,7 +248,7 @@ func TestInputEndsWithClose(t *testing.T) {
 		_ = s.ReadInput(lease, 0, 0, true)
 		time.Sleep(time.Second)
 		_ = s.ReadInput(lease, 0, 10, false)
-		l.hears(t, `0 "" true <nil>`, `0 "" true <nil>`)
+		l.expectInput(t, `0 "" true <nil>`, `0 "" true <nil>`)
 		_ = s.Finish(lease, tool.Text("done"), nil)
 		if err := <-out; err != nil {
 			t.Error(err)
@@ -278,7 +278,7 @@ func TestInputOpensOverReconnect(t *testing.T) {
 		r, keys := io.Pipe()
 		out := make(chan error, 1)
 		go func() {
-			_, err := w.shelf.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &slowly{Recorder: tooltest.Recorder{Keys: r}}})
+			_, err := w.registry.get("a").Execute(w.t.Context(), &tool.Call{ID: "c", Tool: "a", Reporter: &slowly{Recorder: tooltest.Recorder{Keys: r}}})
 			out <- err
 		}()
 		lease := l.leases()[0]
@@ -292,14 +292,14 @@ func TestInputOpensOverReconnect(t *testing.T) {
 		if err := s2.ReadInput(lease, 0, 0, false); err != nil {
 			t.Error(err)
 		}
-		l2.hears(t, `0 "" false <nil>`)
+		l2.expectInput(t, `0 "" false <nil>`)
 		if err := <-first; !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("T61: the old connection has input: %v", err)
 		}
-		l.hears(t)
+		l.expectInput(t)
 		_ = s2.ReadInput(lease, 0, 10, false)
 		_, _ = keys.Write([]byte("one"))
-		l2.hears(t, `0 "one" false <nil>`)
+		l2.expectInput(t, `0 "one" false <nil>`)
 		_ = s2.Finish(lease, tool.Text("done"), nil)
 		if err := <-out; err != nil {
 			t.Error(err)

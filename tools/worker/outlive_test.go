@@ -34,15 +34,15 @@ func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 		s.Close(false)
 		o := offer("a")
 		o.Held = []string{lease}
-		back, told, a := w.connect(o)
+		back, newLine, a := w.connect(o)
 		if err := back.Finish(lease, tool.Text("done"), nil); err != nil || !slices.Equal(a.Kept, o.Held) {
 			t.Errorf("the worker keeps %v and says it again: %v", a.Kept, err)
 		}
-		if n := len(l.acknowledged()) + len(told.acknowledged()); n > 0 {
+		if n := len(l.acknowledged()) + len(newLine.acknowledged()); n > 0 {
 			t.Error("acknowledged before it is stored")
 		}
-		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0)
-		if got := told.acknowledged(); !slices.Equal(got, []string{lease}) {
+		w.registry.get("a").(tool.Settler).Settled("", "c1", 0)
+		if got := newLine.acknowledged(); !slices.Equal(got, []string{lease}) {
 			t.Errorf("acknowledged %v", got)
 		}
 		if _, _, a := w.connect(o); len(a.Kept) > 0 {
@@ -53,7 +53,7 @@ func TestT84OutcomeIsAcknowledgedWhenItIsStored(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
-		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0) // The engine stops waiting for the worker and stores an outcome without it.
+		w.registry.get("a").(tool.Settler).Settled("", "c1", 0) // The engine stops waiting for the worker and stores an outcome without it.
 		if err := s.Finish(lease, tool.Text("late"), nil); err != nil || len(l.acknowledged()) != 1 {
 			t.Errorf("a late outcome: %v, acknowledged %v", err, l.acknowledged())
 		}
@@ -73,7 +73,7 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		s, _, _ := w.connect(offer("a")) // This makes the tool known to the hub.
 		s.Close(true)
 		c := &tool.Call{ID: "c1", Tool: "a", Reporter: &tooltest.Recorder{}}
-		a := w.shelf.get("a").(tool.Continuer)
+		a := w.registry.get("a").(tool.Continuer)
 		return a, a.Expect(&tool.Call{ID: "c1", Tool: "a"}), c
 	}
 	o := offer("a")
@@ -129,9 +129,9 @@ func TestT61OnlyTheHolderContinues(t *testing.T) {
 		s.Close(false)
 		cancel()
 		synctest.Wait()
-		s, told, back := w.connect(o)
-		if !slices.Equal(told.cancels, o.Held) || !slices.Equal(back.Kept, o.Held) {
-			t.Errorf("cancels %v, kept %v", told.cancels, back.Kept)
+		s, newLine, back := w.connect(o)
+		if !slices.Equal(newLine.cancels, o.Held) || !slices.Equal(back.Kept, o.Held) {
+			t.Errorf("cancels %v, kept %v", newLine.cancels, back.Kept)
 		}
 		_ = s.Finish(lease, nil, context.Canceled)
 		if err := <-done; !errors.Is(err, context.Canceled) {

@@ -97,7 +97,7 @@ func (h *Hub) questionOf(t *offered, want map[string]string) (*Session, *questio
 	err := errNobody
 	for s := range t.serving {
 		switch {
-		case s.draining && !s.fresh || s.gone || h.closed || !s.fits(want):
+		case s.draining && !s.fresh || s.closed || h.closed || !s.fits(want):
 		case len(s.questions) >= maxQuestions:
 			err = errManyAtOnce
 		case best == nil || len(s.questions) < len(best.questions):

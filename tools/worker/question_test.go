@@ -42,21 +42,21 @@ func examining() link.Offer {
 	return o
 }
 
-// said is what a question about a call returned, and how long it took.
-type said struct {
+// examined is what a question about a call returned, and how long it took.
+type examined struct {
 	about string
 	err   error
 	after time.Duration
 }
 
 // examine calls Validate, Assess and Describe of the tool for one call.
-func (w *world) examine() (validated, assessed, described <-chan said) {
-	t, began := w.shelf.get("a"), time.Now()
-	one := func(f func() (any, error)) <-chan said {
-		c := make(chan said, 1)
+func (w *world) examine() (validated, assessed, described <-chan examined) {
+	t, began := w.registry.get("a"), time.Now()
+	one := func(f func() (any, error)) <-chan examined {
+		c := make(chan examined, 1)
 		go func() {
 			v, err := f()
-			c <- said{fmt.Sprint(v), err, time.Since(began)}
+			c <- examined{fmt.Sprint(v), err, time.Since(began)}
 		}()
 		return c
 	}
@@ -97,7 +97,7 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 		if v, a, d := <-validated, <-assessed, <-described; v.err == nil || v.err.Error() != "no such file" || a.about != fmt.Sprint(mild) || d.about != "Paints it" {
-			t.Errorf("heard %v, %v, %v", v, a, d)
+			t.Errorf("received %v, %v, %v", v, a, d)
 		}
 	})
 }
@@ -146,7 +146,7 @@ func TestQuestionsUnanswered(t *testing.T) {
 		s, l, _ := w.connect(examining())
 		thief, _, _ := w.connect(offer("b"))
 		done := make(chan error, 1)
-		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		go func() { done <- w.registry.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
 		q := l.question(t)
 		thief.Answer(q.id, link.Answer{})
 		s.Answer(q.id, link.Answer{Err: errors.New("wrong")})
@@ -164,7 +164,7 @@ func TestQuestionsOfWorkersThatGo(t *testing.T) {
 		s2, l2, _ := w.connect(examining())
 		began := time.Now()
 		done := make(chan error, 1)
-		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		go func() { done <- w.registry.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
 		first, heir := s1, l2
 		if l1.asks() == 0 {
 			first, heir = s2, l1
@@ -203,7 +203,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, first := w.connect(examining())
 		done := make(chan error, 1)
-		go func() { done <- w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
+		go func() { done <- w.registry.get("a").(tool.Validator).Validate(tool.Arguments{}) }()
 		l.question(t)
 		o, again := examining(), &line{}
 		o.Previous = first.ID
@@ -219,7 +219,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 			t.Error("nobody was asked, and the arguments count as right")
 		}
 		s.Drain()
-		if err := w.shelf.get("a").(tool.Validator).Validate(tool.Arguments{}); err != nil || again.asks() != 1 {
+		if err := w.registry.get("a").(tool.Validator).Validate(tool.Arguments{}); err != nil || again.asks() != 1 {
 			t.Errorf("one that drains is asked: %v", err)
 		}
 	})
@@ -229,7 +229,7 @@ func TestQuestionsOfWorkersThatComeBack(t *testing.T) {
 func TestQuestionsAreBounded(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		_, l, _ := w.connect(examining())
-		v := w.shelf.get("a").(tool.Validator)
+		v := w.registry.get("a").(tool.Validator)
 		reasons := make(chan string, 1100)
 		for range 1100 {
 			go func() { reasons <- tool.AsError(v.Validate(tool.Arguments{})).Reason }()

@@ -145,7 +145,7 @@ func (h *Hub) serve(s *Session, tools []*offered) {
 		}
 		source.tools[id] = t
 		delete(s.later, id)
-		if !s.gone && t.joinLocked(s) {
+		if !s.closed && t.joinLocked(s) {
 			back = true
 		}
 	}

@@ -25,7 +25,7 @@ import (
 func TestHalfOpen(t *testing.T) {
 	inBubble(t, worker.Config{}, func(t *testing.T, w *world) {
 		old, l, first := w.connect(offer("a"))
-		held, unheard := w.call(t.Context(), "a", nil), w.call(t.Context(), "a", nil)
+		held, dropped := w.call(t.Context(), "a", nil), w.call(t.Context(), "a", nil)
 		leases := l.leases()
 		o := offer("a")
 		o.Previous, o.Held = first.ID, leases[:1]
@@ -40,17 +40,17 @@ func TestHalfOpen(t *testing.T) {
 		s.Close(true)
 		ready()
 		start := time.Now()
-		back, told, again := w.connect(o)
+		back, newLine, again := w.connect(o)
 		if !slices.Equal(again.Kept, leases[:1]) || !errors.Is(l.why(), worker.ErrReplaced) || l.reason != "WORKER_REPLACED" {
-			t.Errorf("kept %v, the old connection was told %v", again.Kept, l.why())
+			t.Errorf("kept %v, the old connection ended with %v", again.Kept, l.why())
 		}
 		var lost int
 		synctest.Wait()
-		for _, done := range []<-chan outcome{held, unheard} {
+		for _, done := range []<-chan outcome{held, dropped} {
 			select {
 			case out := <-done:
 				if lost++; !errors.Is(out.err, tool.ErrLost) {
-					t.Errorf("what was not heard of: %v", out.err)
+					t.Errorf("a call that the worker did not name: %v", out.err)
 				}
 			default:
 			}
@@ -59,7 +59,7 @@ func TestHalfOpen(t *testing.T) {
 			t.Errorf("%d calls lost after %v", lost, time.Since(start))
 		}
 		w.call(t.Context(), "a", nil)
-		if n := len(told.leases()); n != 1 || len(l.leases()) != 2 {
+		if n := len(newLine.leases()); n != 1 || len(l.leases()) != 2 {
 			t.Errorf("the new connection got %d calls", n)
 		}
 		if err := old.Finish(leases[0], tool.Text("x"), nil); !errors.Is(err, worker.ErrNotHeld) {
@@ -85,7 +85,7 @@ func TestBusyIsNotSilent(t *testing.T) {
 		s, l, _ := w.connect(offer("a"))
 		done := w.call(t.Context(), "a", nil)
 		lease := l.leases()[0]
-		_ = s.Hear(func() error { time.Sleep(time.Minute); return nil })
+		_ = s.Receive(func() error { time.Sleep(time.Minute); return nil })
 		time.Sleep(9 * time.Second)
 		if err := s.Finish(lease, tool.Text("done"), nil); err != nil || l.why() != nil {
 			t.Errorf("%v, %v", err, l.why())
@@ -166,18 +166,18 @@ func TestPollWaitsForNobody(t *testing.T) {
 				synctest.Wait()
 				_ = s.Finish(l.leases()[n], nil, nil)
 			}()
-			p := w.shelf.get(id).(tool.Poller)
+			p := w.registry.get(id).(tool.Poller)
 			if r, err := p.Poll(t.Context(), &tool.Call{}); r != nil || err != nil || l.kinds[n] != worker.Poll {
 				t.Errorf("%s: %v, %v, asked %v", id, r, err, l.kinds)
 			}
 		}
 		s.Drain()
 		start := time.Now()
-		_, err := w.shelf.get("a").(tool.Poller).Poll(t.Context(), &tool.Call{})
+		_, err := w.registry.get("a").(tool.Poller).Poll(t.Context(), &tool.Call{})
 		if e := tool.AsError(err); e.Reason != "NO_WORKER" || time.Since(start) > 0 {
 			t.Errorf("without a worker: %v after %v", err, time.Since(start))
 		}
-		if _, ok := w.shelf.get("b").(tool.Reconciler); !ok {
+		if _, ok := w.registry.get("b").(tool.Reconciler); !ok {
 			t.Error("it says nothing of attempts")
 		}
 	})
@@ -246,7 +246,7 @@ func TestWorkers(t *testing.T) {
 		connected := time.Now()
 		s, l, _ := w.connect(o)
 		time.Sleep(5 * time.Second)
-		if err := s.Hear(func() error { return nil }); err != nil {
+		if err := s.Receive(func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		done := w.call(t.Context(), "a", nil)

@@ -48,7 +48,7 @@ type Session struct {
 	given     uint64
 	draining  bool
 	fresh     bool // The response to the offer was not sent yet. Questions to the worker wait until then.
-	gone      bool
+	closed    bool
 	refused   []link.Refusal
 }
 
@@ -87,7 +87,7 @@ func (h *Hub) Connect(p tool.Principal, o link.Offer, line link.Line) (s *Sessio
 		for id, cause := range cancelled {
 			line.Cancel(id, cause)
 		}
-		s.heard()
+		s.received()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		s.draining, s.fresh = false, false
@@ -175,15 +175,15 @@ func (h *Hub) replaced(s *Session, previous string) {
 	}
 }
 
-// Hear calls take, which processes a message of the worker and may wait for the journal. While take runs, the worker does not count as
+// Receive calls take, which processes a message of the worker and may wait for the journal. While take runs, the worker does not count as
 // silent.
-func (s *Session) Hear(take func() error) error {
+func (s *Session) Receive(take func() error) error {
 	s.busy.Store(true)
-	defer s.heard()
+	defer s.received()
 	return take()
 }
 
-func (s *Session) heard() {
+func (s *Session) received() {
 	s.seen.Store(int64(time.Since(s.began)))
 	s.busy.Store(false)
 }
@@ -194,7 +194,7 @@ func (s *Session) listen() {
 	if left := s.left(); left > 0 {
 		s.hub.mu.Lock()
 		defer s.hub.mu.Unlock()
-		if !s.gone && !s.hub.closed {
+		if !s.closed && !s.hub.closed {
 			s.silence.Reset(left)
 		}
 		return
@@ -272,11 +272,11 @@ func (s *Session) Close(left bool) { s.close(left) }
 func (s *Session) close(lose bool) {
 	h := s.hub
 	h.mu.Lock()
-	if s.gone {
+	if s.closed {
 		h.mu.Unlock()
 		return
 	}
-	s.gone = true
+	s.closed = true
 	s.silence.Stop()
 	delete(h.sessions, s)
 	var alone []string // tools that have no worker any more

@@ -140,7 +140,7 @@ func (t *offered) start(ctx context.Context, kind string, c *tool.Call) (*lease,
 	}
 	for {
 		l := newLease(t, kind, c)
-		if err := t.hub.place(ctx, l); err != nil {
+		if err := t.hub.assign(ctx, l); err != nil {
 			return nil, err
 		}
 		t.hub.mu.Lock()
@@ -207,10 +207,10 @@ func (t *offered) leftLocked() {
 	}
 	t.leaving = time.AfterFunc(t.hub.cfg.Away, func() {
 		t.hub.mu.Lock()
-		gone := len(t.serving) == 0 && !t.hub.closed
-		t.away = t.away || gone
+		away := len(t.serving) == 0 && !t.hub.closed
+		t.away = t.away || away
 		t.hub.mu.Unlock()
-		if gone {
+		if away {
 			t.hub.cfg.Registry.Refresh()
 		}
 	})

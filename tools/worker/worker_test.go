@@ -20,14 +20,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// shelf is a Registry that stores all tools, except a tool named taken, which it refuses.
-type shelf struct {
+// fakeRegistry is a Registry that stores all tools, except a tool named taken, which it refuses.
+type fakeRegistry struct {
 	mu        sync.Mutex
 	tools     map[string]tool.Tool
 	refreshed int
 }
 
-func (s *shelf) Register(_ string, tools ...tool.Tool) error {
+func (s *fakeRegistry) Register(_ string, tools ...tool.Tool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range tools {
@@ -41,13 +41,15 @@ func (s *shelf) Register(_ string, tools ...tool.Tool) error {
 	return nil
 }
 
-func (s *shelf) Replace(source string, tools ...tool.Tool) error { return s.Register(source, tools...) }
-func (s *shelf) Trusted(string, string) bool                     { return true }
-func (s *shelf) Shadowed(string, string) bool                    { return false }
-func (s *shelf) Refresh()                                        { s.mu.Lock(); s.refreshed++; s.mu.Unlock() }
-func (s *shelf) get(id string) tool.Tool                         { s.mu.Lock(); defer s.mu.Unlock(); return s.tools[id] }
+func (s *fakeRegistry) Replace(source string, tools ...tool.Tool) error {
+	return s.Register(source, tools...)
+}
+func (s *fakeRegistry) Trusted(string, string) bool  { return true }
+func (s *fakeRegistry) Shadowed(string, string) bool { return false }
+func (s *fakeRegistry) Refresh()                     { s.mu.Lock(); s.refreshed++; s.mu.Unlock() }
+func (s *fakeRegistry) get(id string) tool.Tool      { s.mu.Lock(); defer s.mu.Unlock(); return s.tools[id] }
 
-func (s *shelf) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.refreshed }
+func (s *fakeRegistry) refreshes() int { s.mu.Lock(); defer s.mu.Unlock(); return s.refreshed }
 
 // memory is a Memory in a map.
 type memory struct {
@@ -144,17 +146,17 @@ func (l *line) leases() []string {
 
 // world is a hub in a synctest bubble.
 type world struct {
-	t     *testing.T
-	shelf *shelf
-	hub   *worker.Hub
-	calls int
+	t        *testing.T
+	registry *fakeRegistry
+	hub      *worker.Hub
+	calls    int
 }
 
 func inBubble(t *testing.T, cfg worker.Config, run func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, shelf: &shelf{tools: map[string]tool.Tool{}}}
-		cfg.Registry = w.shelf
+		w := &world{t: t, registry: &fakeRegistry{tools: map[string]tool.Tool{}}}
+		cfg.Registry = w.registry
 		hub, err := worker.New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +198,7 @@ type outcome struct {
 // call executes a call of a tool in another goroutine.
 func (w *world) call(ctx context.Context, id string, labels map[string]string) <-chan outcome {
 	done := make(chan outcome, 1)
-	t := w.shelf.get(id)
+	t := w.registry.get(id)
 	w.calls++
 	c := &tool.Call{ID: fmt.Sprint("c", w.calls), Tool: id, Reporter: &tooltest.Recorder{}, Run: tool.Run{Labels: labels}}
 	go func() {
@@ -230,7 +232,7 @@ func TestT61OnlyTheHolderCounts(t *testing.T) {
 		if err := holder.Finish(lease, tool.Text("done"), nil); err != nil {
 			t.Error(err)
 		}
-		w.shelf.get("a").(tool.Settler).Settled("", "c1", 0)
+		w.registry.get("a").(tool.Settler).Settled("", "c1", 0)
 		if err := holder.Finish(lease, tool.Text("twice"), nil); !errors.Is(err, worker.ErrNotHeld) {
 			t.Errorf("it ended twice: %v", err)
 		}
@@ -249,14 +251,14 @@ func TestWorkersThatVanish(t *testing.T) {
 		done := w.call(t.Context(), "a", nil)
 		l.leases()
 		time.Sleep(6 * time.Second)
-		_ = s.Hear(func() error { return nil })
+		_ = s.Receive(func() error { return nil })
 		time.Sleep(9 * time.Second)
 		if w.hub.Stats().Leases != 1 {
-			t.Error("a worker that was heard lost its lease")
+			t.Error("a worker that sent a message lost its lease")
 		}
 		time.Sleep(2 * time.Second)
 		if out := <-done; !errors.Is(out.err, tool.ErrLost) || !errors.Is(l.why(), worker.ErrSilent) {
-			t.Errorf("silent for a lease: %v, told %v", out.err, l.why())
+			t.Errorf("silent for a lease: %v, ended with %v", out.err, l.why())
 		}
 	})
 	inBubble(t, worker.Config{Lease: 10 * time.Second}, func(t *testing.T, w *world) {
@@ -305,9 +307,9 @@ func TestCancelReachesWhoComesBack(t *testing.T) {
 		synctest.Wait()
 		o := offer("a")
 		o.Held = []string{lease}
-		back, told, _ := w.connect(o)
-		if !slices.Equal(told.cancels, []string{lease}) {
-			t.Errorf("told to cancel %v", told.cancels)
+		back, newLine, _ := w.connect(o)
+		if !slices.Equal(newLine.cancels, []string{lease}) {
+			t.Errorf("the worker was asked to cancel %v", newLine.cancels)
 		}
 		_ = back.Finish(lease, nil, context.Canceled)
 		if out := <-done; !errors.Is(out.err, context.Canceled) {
@@ -375,7 +377,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("refused %v", reasons)
 		}
 		old.Close(true)
-		if d := w.shelf.get("a").Descriptor(); d.Description != "another" {
+		if d := w.registry.get("a").Descriptor(); d.Description != "another" {
 			t.Error("the definition that waited is not served")
 		}
 		w.call(t.Context(), "a", nil)
@@ -408,7 +410,7 @@ func TestKnown(t *testing.T) {
 	reconciles.Tools[0].Reconciles = true
 	inBubble(t, worker.Config{Memory: m}, func(t *testing.T, w *world) { w.connect(reconciles) })
 	inBubble(t, worker.Config{Memory: m, Known: m.all(), Away: time.Minute}, func(t *testing.T, w *world) {
-		known := w.shelf.get("a")
+		known := w.registry.get("a")
 		if known == nil {
 			t.Fatal("the tool is not known")
 		}
@@ -417,13 +419,13 @@ func TestKnown(t *testing.T) {
 			t.Errorf("known as %T from %s", known, d.Source)
 		}
 		time.Sleep(2 * time.Minute)
-		if !w.hub.Absent(&d) || w.shelf.refreshes() != 1 {
+		if !w.hub.Absent(&d) || w.registry.refreshes() != 1 {
 			t.Error("it is still in lists")
 		}
 		done := w.call(t.Context(), "a", nil)
 		time.Sleep(10 * time.Second)
 		s, l, _ := w.connect(reconciles)
-		if leases := l.leases(); len(leases) != 1 || w.hub.Absent(&d) || w.shelf.refreshes() != 2 {
+		if leases := l.leases(); len(leases) != 1 || w.hub.Absent(&d) || w.registry.refreshes() != 2 {
 			t.Errorf("the worker is back: leases %v", leases)
 		}
 		_ = s.Finish(l.leases()[0], tool.Text("done"), nil)
@@ -437,7 +439,7 @@ func TestKnown(t *testing.T) {
 	old := m.all()
 	old[0].Seen = old[0].Seen.AddDate(-1, 0, 0)
 	inBubble(t, worker.Config{Memory: m, Known: old}, func(t *testing.T, w *world) {
-		if w.shelf.get("a") != nil || len(m.all()) > 0 {
+		if w.registry.get("a") != nil || len(m.all()) > 0 {
 			t.Error("it is not forgotten")
 		}
 	})
@@ -448,7 +450,7 @@ func TestReconcileAndAbandon(t *testing.T) {
 		o := offer("a")
 		o.Tools[0].Reconciles, o.Tools[0].Abandons = true, true
 		s, l, _ := w.connect(o)
-		r := w.shelf.get("a").(tool.Reconciler)
+		r := w.registry.get("a").(tool.Reconciler)
 		go func() {
 			synctest.Wait()
 			_ = s.Finish(l.leases()[0], nil, tool.ErrNotRun)
@@ -458,7 +460,7 @@ func TestReconcileAndAbandon(t *testing.T) {
 		}
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		w.shelf.get("a").(tool.Abandoner).Abandon(late, &tool.Call{})
+		w.registry.get("a").(tool.Abandoner).Abandon(late, &tool.Call{})
 		if leases := l.leases(); l.kinds[1] != worker.Abandon || !slices.Equal(l.lost, leases[1:]) || w.hub.Stats().Leases != 0 {
 			t.Errorf("asked %v, lost %v", l.kinds, l.lost)
 		}

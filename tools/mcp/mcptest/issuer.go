@@ -35,7 +35,7 @@ type Issuer struct {
 	spent          map[string]bool             // refresh tokens that were used
 	renewed, asked int                         // number of token renewals; number of requests for the resource description at a wrong path
 	visits         int                         // number of requests to the MCP server
-	heard          []string                    // tokens that the MCP server received
+	received       []string                    // tokens that the MCP server received
 	clients        map[string]bool
 	codes          map[string]url.Values // parameters of authorization requests, by code
 	tokens         map[string]bool       // valid tokens
@@ -94,7 +94,7 @@ func NewIssuer(mode string, plain bool) (i *Issuer, end func()) {
 	s := httptest.NewServer(mux)
 	i.URL = s.URL
 	return i, func() {
-		i.letGo()
+		i.release()
 		s.CloseClientConnections()
 		s.Close()
 		for session := range i.server.Sessions() {
@@ -134,8 +134,8 @@ func (i *Issuer) judge(token string) int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.visits++
-	if n := len(i.heard); token != "" && (n == 0 || i.heard[n-1] != token) {
-		i.heard = append(i.heard, token)
+	if n := len(i.received); token != "" && (n == 0 || i.received[n-1] != token) {
+		i.received = append(i.received, token)
 	}
 	switch {
 	case i.admits != nil:
@@ -180,8 +180,8 @@ func (i *Issuer) Refuse(header func(w http.ResponseWriter)) {
 	i.header = header
 }
 
-// Live sets the lifetime of new tokens, in seconds.
-func (i *Issuer) Live(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
+// SetLifetime sets the lifetime of new tokens, in seconds.
+func (i *Issuer) SetLifetime(seconds int) { i.mu.Lock(); defer i.mu.Unlock(); i.expires = seconds }
 
 // Give sets the answer to token requests. answer is a value that becomes JSON, or an [http.HandlerFunc] that writes the response. Nil
 // restores the answer with tokens.
@@ -190,15 +190,15 @@ func (i *Issuer) Give(answer any) { i.mu.Lock(); defer i.mu.Unlock(); i.given = 
 // Break makes the handler answer respond to all token requests, which then have no effect. Break(nil) restores the normal responses.
 func (i *Issuer) Break(answer http.HandlerFunc) { i.mu.Lock(); defer i.mu.Unlock(); i.broken = answer }
 
-// Hold delays the answers to token requests until letGo is called. The effect of the requests is not delayed.
-func (i *Issuer) Hold() (letGo func()) {
+// Hold delays the answers to token requests until release is called. The effect of the requests is not delayed.
+func (i *Issuer) Hold() (release func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.holding = make(chan struct{})
-	return i.letGo
+	return i.release
 }
 
-func (i *Issuer) letGo() {
+func (i *Issuer) release() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.holding != nil {
@@ -217,8 +217,12 @@ func (i *Issuer) Counts() (renewed, registered, asked int) {
 // Visits returns the number of requests to the MCP server.
 func (i *Issuer) Visits() int { i.mu.Lock(); defer i.mu.Unlock(); return i.visits }
 
-// Heard returns the tokens that the MCP server received.
-func (i *Issuer) Heard() []string { i.mu.Lock(); defer i.mu.Unlock(); return slices.Clone(i.heard) }
+// Received returns the tokens that the MCP server received.
+func (i *Issuer) Received() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return slices.Clone(i.received)
+}
 
 // Forget invalidates all access tokens. With renewal, it also invalidates the refresh token.
 func (i *Issuer) Forget(renewal bool) {

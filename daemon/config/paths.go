@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// SeparatePlaces refuses workspaces that contain files of the daemon, or that overlap each other.
+// SeparatePaths refuses workspaces that contain files of the daemon, or that overlap each other.
 //
 // Tools read and change the files of a workspace for every caller, mostly without asking. If the token file were in a workspace, every
 // caller could become an operator. If the rules file were there, callers could write rules.
 //
-// The check follows symbolic links. For a path that does not exist yet, it uses the place where the path would be created. Each link on a
+// The check follows symbolic links. For a path that does not exist yet, it uses the location where the path would be created. Each link on a
 // path must be outside the workspace too: a caller who can change a link decides where the path leads.
-func (c *Config) SeparatePlaces() error {
+func (c *Config) SeparatePaths() error {
 	problems := []error{c.separate(Sharing)}
 	for _, namespace := range c.WithWorkspaces() {
 		problems = append(problems, c.separate(namespace))
@@ -28,7 +28,7 @@ func (c *Config) SeparatePlaces() error {
 	return c.separateWorkspaces()
 }
 
-// separate does the work of [Config.SeparatePlaces] for the workspace of one namespace.
+// separate does the work of [Config.SeparatePaths] for the workspace of one namespace.
 func (c *Config) separate(namespace string) error {
 	key := WorkspaceKey(namespace)
 	workspace, err := resolve(filepath.Clean(c.WorkspaceOf(namespace))) // Clean the path first, as all users of the path do: Clean removes a link that is followed by "..".
@@ -75,41 +75,41 @@ func (c *Config) separate(namespace string) error {
 	return errors.Join(problems...)
 }
 
-// A place is a file or directory with its description.
-type place struct{ what, path string }
+// An ownFile is a file or directory of the daemon with its description.
+type ownFile struct{ what, path string }
 
 // ownFiles lists the files and directories that belong to the daemon. A path may be empty.
-func (c *Config) ownFiles() []place {
-	places := []place{
+func (c *Config) ownFiles() []ownFile {
+	files := []ownFile{
 		{"the token file", c.TokenFile()}, {"rules", c.Rules}, {"the configuration file", c.File()}, {"listen.unix", c.Listen.Unix},
 		{"tls.cert", c.TLS.Cert}, {"tls.key", c.TLS.Key}, {"tls.client_ca", c.TLS.ClientCA}, {"command.directory", c.Command.Directory},
 		{"sandbox.homes", c.Sandbox.Homes},
 	}
 	for _, i := range c.Auth.Issuers {
-		places = append(places, place{"auth.issuers: " + i.Name, i.Keys}, place{"auth.issuers: " + i.Name, i.Authority})
+		files = append(files, ownFile{"auth.issuers: " + i.Name, i.Keys}, ownFile{"auth.issuers: " + i.Name, i.Authority})
 	}
 	for i := range c.Hooks {
 		for _, path := range c.Hooks[i].files() {
-			places = append(places, place{"hooks: " + c.Hooks[i].Name, path})
+			files = append(files, ownFile{"hooks: " + c.Hooks[i].Name, path})
 		}
 	}
 	for i := range c.Secrets {
 		s := &c.Secrets[i]
-		places = append(places, place{"secrets: " + s.Name, s.File})
+		files = append(files, ownFile{"secrets: " + s.Name, s.File})
 		if len(s.Command) > 0 {
-			places = append(places, place{"secrets: " + s.Name, s.Command[0]})
+			files = append(files, ownFile{"secrets: " + s.Name, s.Command[0]})
 		}
 	}
 	for _, path := range c.Backup.Directories {
-		places = append(places, place{"backup.directories", path})
+		files = append(files, ownFile{"backup.directories", path})
 	}
 	for _, path := range c.MCP.Files {
-		places = append(places, place{"mcp.files", path})
+		files = append(files, ownFile{"mcp.files", path})
 	}
 	for _, t := range c.Notify.Targets {
-		places = append(places, place{"notify: " + t.Name, t.File}, place{"notify: " + t.Name, t.Authority})
+		files = append(files, ownFile{"notify: " + t.Name, t.File}, ownFile{"notify: " + t.Name, t.Authority})
 	}
-	return places
+	return files
 }
 
 // MayHoldBackup returns an error when dir may not hold a copy of the store: it is not below one of the configured folders, or callers could
@@ -175,11 +175,11 @@ func resolve(path string) (string, error) {
 	return steps[len(steps)-1], nil
 }
 
-// resolveSteps returns all places that decide where a path leads, as absolute paths with links resolved:
+// resolveSteps returns all paths that decide where a path leads, as absolute paths with links resolved:
 //
 //   - each symbolic link on the path,
 //   - each directory that the path leaves with "..",
-//   - last, the place where the path ends. Only this place need not exist.
+//   - last, the location where the path ends. Only this location need not exist.
 func resolveSteps(path string) (steps []string, err error) {
 	if !filepath.IsAbs(path) {
 		dir, err := os.Getwd()

@@ -35,8 +35,8 @@ func wants(c *tool.Call) map[string]string {
 	return want
 }
 
-// place gives a lease to a worker. When no worker has a free slot, it waits for one.
-func (h *Hub) place(ctx context.Context, l *lease) error {
+// assign gives a lease to a worker. When no worker has a free slot, it waits for one.
+func (h *Hub) assign(ctx context.Context, l *lease) error {
 	w := &waiter{lease: l, want: wants(l.call), ready: make(chan struct{})}
 	h.mu.Lock()
 	if h.closed {
@@ -112,7 +112,7 @@ func (h *Hub) chooseLocked(t *offered, want map[string]string) *Session {
 	return best
 }
 
-func (s *Session) roomLocked() bool { return !s.draining && !s.gone && len(s.leases) < s.limit }
+func (s *Session) roomLocked() bool { return !s.draining && !s.closed && len(s.leases) < s.limit }
 
 func (s *Session) freerLocked(than *Session) bool {
 	mine, its := len(s.leases)*than.limit, len(than.leases)*s.limit
