@@ -226,7 +226,7 @@ func TestT135Artifacts(t *testing.T) {
 	}
 }
 
-// signIn opens a login link as its page does, and returns the base URL for browsers and the cookie.
+// signIn opens a login link as its page does, and returns the base URL for browsers, the secret of the link, and the cookie.
 func (b *browser) signIn(p *proc) (base, link string, cookie *http.Cookie) {
 	b.t.Helper()
 	made, err := p.admin.CreateLogin(within(b.t), &tooldv1.CreateLoginRequest{})

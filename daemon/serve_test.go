@@ -60,19 +60,22 @@ func pidFrom(t *testing.T, s *aStream) int {
 	return hostPID(t, id, pid)
 }
 
-// hostPID converts the id of a process in a call's PID namespace to its id on the host.
-func hostPID(t *testing.T, call string, inside int) int {
+// hostPID converts the id of a process in a call's PID namespace to its id on the host. It repeats the search, because a process that executes
+// another program has no environment for a moment, and is then not found.
+func hostPID(t *testing.T, call string, inside int) (host int) {
 	t.Helper()
-	for _, pid := range processesOf(t, call) {
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, line, _ := strings.Cut(string(status), "NSpid:")
-		line, _, _ = strings.Cut(line, "\n")
-		if strings.HasSuffix(line, "\t"+strconv.Itoa(inside)) {
-			return pid
+	eventually(t, fmt.Sprintf("process %d of call %s", inside, call), func() bool {
+		for _, pid := range processesOf(t, call) {
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+			_, line, _ := strings.Cut(string(status), "NSpid:")
+			line, _, _ = strings.Cut(line, "\n")
+			if strings.HasSuffix(line, "\t"+strconv.Itoa(inside)) {
+				host = pid
+			}
 		}
-	}
-	t.Fatalf("process %d of call %s does not run", inside, call)
-	return 0
+		return host != 0
+	})
+	return host
 }
 
 // processesOf returns the process ids on the host of a call's processes. It skips processes that have ended, because they have no

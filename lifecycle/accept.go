@@ -133,7 +133,7 @@ func (r *request) attach(l *activeCall) (call.Watcher, error) {
 		l.release()
 		return nil, call.Refuse(call.AlreadyExists, "CALL_ID_REUSED", "call_id %q belongs to another call; ids are never used twice", l.key.ID)
 	}
-	if c.Purge != nil { // The content was purged. A snapshot without a result would look like the real result.
+	if c.Purge != nil { // The content was purged. From a snapshot without a result, the client would conclude that the call ended without one.
 		l.release()
 		return nil, call.Refuse(call.FailedPrecondition, "CALL_PURGED", "the content of call %q was erased, with its result; GetCall shows what is left; use a new call_id", l.key.ID)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/toold-dev/toold/lifecycle/outcome"
 )
 
-// stopMost returns how long a call waits for its nested calls to end before it publishes its own outcome.
+// stopMost returns the maximum time that a tool has to end the nested calls of a call. [stopNested] waits for the tool up to endingTime longer.
 func stopMost(grace time.Duration) time.Duration { return min(grace, 10*time.Second) + endingTime }
 
 // leastStop is the minimum wait for nested calls, even after the drain period. Nested calls that are already stopping may need only a

@@ -59,7 +59,8 @@ type spdxRelationship struct {
 
 const documentID = "SPDXRef-DOCUMENT"
 
-// newDocument returns an SPDX document without packages. What the document describes has the id SPDXRef-0.
+// newDocument returns an SPDX document without packages. The caller first adds the package that the document describes; it gets the id
+// SPDXRef-0.
 func (r *release) newDocument(name string) *spdxDocument {
 	return &spdxDocument{
 		SPDXVersion: "SPDX-2.3", DataLicense: "CC0-1.0", SPDXID: documentID, Name: name,

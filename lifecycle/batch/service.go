@@ -69,7 +69,7 @@ func (s *Service) Enter(ctx context.Context, key call.Key, create func() (*call.
 		if b.err == nil {
 			return b.record, true, nil
 		}
-		s.drop(b, true) // Drop the entry. The goroutine that added it found no batch, so the entry is of no use.
+		s.drop(b, true) // The entry holds no batch: its goroutine could not load or create the batch, or did not start it here. Try again with a new entry.
 	}
 }
 

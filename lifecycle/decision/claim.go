@@ -15,7 +15,7 @@ const (
 	maxClaims = 1000 // maximum number of changes to the claim of one suspension; each change adds an event to the log
 )
 
-// Claim returns the claim that round has after the request of p, or nil if it then has none. changed reports whether the request changes
+// Claim returns the claim of round after the request of p, or nil if there is none then. changed reports whether the request changes
 // the record.
 func (k *Checker) Claim(c *call.Call, round *call.Round, p tool.Principal, r *call.ClaimRequest) (claim *call.Claim, changed bool, err error) {
 	s, err := k.open(c, round)

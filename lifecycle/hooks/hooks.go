@@ -64,8 +64,8 @@ func Broken(name string, err error) *outcome.Terminal {
 	return outcome.Blocked(fmt.Sprintf("the hook %q broke the protocol", name))
 }
 
-// check refuses a set in which the name of a gate, handler or notifier is missing, invalid or used twice. It also refuses After hooks and
-// handlers without a deadline.
+// check refuses a set in which a gate or handler has no name or the name of another, a gate has a reserved name, or a notifier has an invalid
+// name. It also refuses After hooks and handlers without a deadline.
 func check(s *hook.Set) error {
 	names := map[string]bool{call.OriginTool: true, call.OriginDoubt: true}
 	for _, g := range s.Gate {

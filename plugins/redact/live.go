@@ -139,7 +139,7 @@ func (l *Live) since(swaps int, r *Redactor) *Redactor {
 	}
 }
 
-// Text returns a text without its secrets. With the methods below it implements [hook.Scrubber].
+// Text returns a text without its secrets. Filter and the methods Text to Artifact implement [hook.Scrubber].
 func (l *Live) Text(s string) string { return l.now().Text(s) }
 
 // JSON returns JSON text without its secrets.

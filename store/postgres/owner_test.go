@@ -286,11 +286,11 @@ func TestT126Hold(t *testing.T) {
 		dir   string
 		lease time.Duration
 		clean bool          // the owner ends cleanly
-		hold  time.Duration // minimum hold that the next owner must report; zero means no hold
+		hold  time.Duration // minimum hold that this owner must report; zero means no hold
 	}{
 		{t.TempDir(), quick, true, 0},
 		{t.TempDir(), long, false, 0},
-		{t.TempDir(), quick, false, long}, // The longer of the two leases counts.
+		{t.TempDir(), quick, false, long}, // The previous owner's lease counts, because it is longer than this owner's.
 		{mine, quick, true, quick},        // This owner ends cleanly, but its predecessor may still act.
 		{mine, quick, false, quick},
 	} {

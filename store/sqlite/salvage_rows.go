@@ -184,7 +184,7 @@ func row(st *sqlite.Stmt, from int) (values []any) {
 }
 
 // lostCalls makes tombstones for calls that an index names but that have no row. If the id in a row differs from the id in the index, one
-// of the two is damaged. Neither id may run again, so both get a tombstone.
+// of the two is damaged. Neither id may run again: the id in the index gets a tombstone, and the copied row still has the other id.
 func (s *salvage) lostCalls() error {
 	var failed error
 	take := func(st *sqlite.Stmt) error {

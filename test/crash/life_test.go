@@ -145,7 +145,7 @@ func (l *life) patience(it *item, rng *rand.Rand) func(*tooldv1.Frame) bool {
 	return func(*tooldv1.Frame) bool { left--; return left <= 0 }
 }
 
-// reattach watches a call from a position that an earlier client reached. The position may be from an earlier life.
+// reattach watches a call from a position that an earlier client reached, or from the beginning. The position may be from an earlier life.
 func (l *life) reattach(it *item, rng *rand.Rand) {
 	if !it.Current(l.epoch) {
 		return
