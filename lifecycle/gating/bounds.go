@@ -47,7 +47,7 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	return ""
 }
 
-// voteWeight is the approximate size of a vote in bytes. A vote contains ids, times and the voter.
+// voteWeight is the approximate size of a vote in bytes. A vote contains ids, times and the voter. Its result is added.
 const voteWeight = 256
 
 // roundWeight returns the approximate size of a round in the record, in bytes.
@@ -62,7 +62,9 @@ func roundWeight(r *call.Round) int {
 			n += len(name)
 		}
 	}
-	n += len(r.Votes) * voteWeight
+	for i := range r.Votes {
+		n += voteWeight + r.Votes[i].ResultInstead.Size()
+	}
 	d := &s.Description
 	n += len(d.Title) + len(d.Basis)
 	for i := range d.Locations {
