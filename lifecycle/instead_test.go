@@ -330,8 +330,12 @@ func TestVotesForResultInstead(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("the votes are for %+v, want %+v", got, want)
 		}
-		large := instead(tool.ResultInstead{Data: `"` + strings.Repeat("x", 2<<20) + `"`})
-		w.refuse(voter(6), c, large, call.InvalidArgument, "INVALID_FIELD")
+		large := func(letter string) tool.Decision {
+			return instead(tool.ResultInstead{Message: strings.Repeat(letter, 900<<10)})
+		}
+		vote(6, large("x"))
+		vote(7, large("y"))
+		w.refuse(voter(8), c, large("z"), call.InvalidArgument, "INVALID_FIELD")
 		vote(5, instead(tool.ResultInstead{Data: `{"b": 2, "a": 1}`}))
 		synctest.Wait()
 		if c = w.get(c.ID); c.Status != call.Succeeded || c.Result.Metadata["result_instead"] != "voter-001, voter-005" || p.runs.Load() != 0 {
