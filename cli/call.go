@@ -84,8 +84,7 @@ func callCommand(a *App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "call TOOL [key=value … | --json '{…}' | -]",
 		Short: "Call a tool and show its result",
-		Long: `Calls a tool. Progress goes to standard error, and the result to standard
-output.
+		Long: `Calls a tool. Progress goes to standard error, the result to standard output.
 
 When the call waits for a decision, the command exits with code 3. The call
 continues after the decision. With --watch the command waits for the decision.

@@ -70,8 +70,7 @@ The last line shows all keys. Each decision needs a second key. The list updates
 when calls change.
 
 Without a terminal, and with --list, --soonest or --output, the command prints a
-list, oldest calls first. With --soonest the list begins with the calls that
-expire first.`,
+list, oldest calls first; with --soonest, calls that expire first.`,
 		Example: `  toold inbox
   toold inbox --list
   toold inbox 0198c1
