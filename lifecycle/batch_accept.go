@@ -158,7 +158,7 @@ func (r *batchRequest) unreserve() {
 	r.calls = nil
 }
 
-// atOnce returns how many calls may execute or wait to execute at the same time.
+// atOnce returns how many calls of the batch may have a slot or wait for one at the same time.
 func atOnce(record *call.Batch) int {
 	n := len(record.Calls)
 	if record.Strategy == call.Sequential {

@@ -41,8 +41,8 @@ func WorkerProtocol(format string, args ...any) error {
 // maxPanic is the maximum size in bytes of a worker's panic in the log.
 const maxPanic = 16 << 10
 
-// ToWorkerResult translates the outcome of work. For an empty message it returns nil and no error. Only the answer to a question about the
-// state of a call or operation may be empty.
+// ToWorkerResult translates the outcome of work. It returns nil and no error when d has no result, no panic, and does not say that nothing
+// ran. Only RECONCILE, POLL and ABANDON may end so.
 func ToWorkerResult(d *tooldv1.WorkerDone) (*tool.Result, error) {
 	r := d.GetResult()
 	switch {

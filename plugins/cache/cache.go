@@ -62,7 +62,7 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Swap replaces the rules. When the rules have changed, it removes all stored results. After an error nothing has changed.
+// Swap replaces the rules and removes all stored results. After an error nothing has changed.
 func (c *Cache) Swap(cfg Config) error {
 	setting.Fill(&cfg)
 	if err := setting.Check(&cfg).Err(); err != nil {

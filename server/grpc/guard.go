@@ -14,9 +14,9 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// A guest is a connection on which no request has had a valid credential yet. The limits below apply to guests only. The limit of grpc-go
-// for the streams of a connection does not protect against guests: grpc-go counts streams before it knows whether the client is
-// authenticated.
+// A guest is a connection on which no request has had a valid credential yet. GuestConnections and GuestStreams apply to guests only. The
+// limit of grpc-go for the streams of a connection does not protect against guests: grpc-go counts streams before it knows whether the client
+// is authenticated.
 const (
 	// GuestConnections is the maximum number of guests. When one more guest connects, the server disconnects the oldest guest. A client
 	// with a credential is a guest for only a few milliseconds.

@@ -228,8 +228,8 @@ func (kept) Helper() {}
 
 // FuzzWorkerMessages (T61) lets a worker send anything while the daemon asks it about a call and runs the call.
 //
-// The call must end, or wait with a question that can be read and cancelled. The connection must end with an error that gives the reason,
-// and leave nothing behind. Bytes that are not a message end only the connection that sent them.
+// The call must end, or wait with a question that can be read and cancelled. The connection must end normally or with an error that
+// gives the reason, and leave nothing behind. Bytes that are not a message end only the connection that sent them.
 func FuzzWorkerMessages(f *testing.F) {
 	for _, seed := range seedsOfWorkers() {
 		f.Add(seed)
@@ -317,7 +317,7 @@ func (r *rude) talk(list [][]byte) error {
 		if q == "" && l == "" {
 			continue
 		}
-		for sent := 0; len(list) > 0 && (l != "" || sent == 0); sent++ { // The worker answers a question with one message. After the start of a call it sends all remaining messages.
+		for sent := 0; len(list) > 0 && (l != "" || sent == 0); sent++ { // After a question the worker sends the next message; after the start of a call, all remaining ones.
 			b := bytes.ReplaceAll(bytes.ReplaceAll(list[0], []byte(somethingAsked), []byte(q)), []byte(somethingHeld), []byte(l))
 			list, r.wrong = list[1:], r.wrong || proto.Unmarshal(b, &tooldv1.ConnectRequest{}) != nil
 			r.send(b)

@@ -117,8 +117,8 @@ func tokenOf(user string) string { return user + "-0123456789abcdefghijklmnop" }
 // userKey is the key of a user's name in the context of an HTTP request.
 type userKey struct{}
 
-// Invoke and NewStream send a request to the daemon with the token of the user in ctx. They replace the connection inside the daemon, which
-// also takes the credential from the context.
+// Invoke and NewStream make the world the connection of the MCP server under test. They send a request to the daemon with the token of the
+// user in ctx.
 func (w *world) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	if w.hasExpired(ctx) {
 		return errExpired

@@ -102,8 +102,8 @@ func (s *Server) Close() {
 	}
 }
 
-// Handler returns the handler of the path /mcp. Before each request, the caller must check the headers Host and Origin, and put the
-// client's credential into the context of the request.
+// Handler returns the handler of the path /mcp and of its public metadata (RFC 9728). Before each request, the caller must check the headers
+// Host and Origin. Before a request to /mcp, it must also put the client's credential into the context of the request.
 func (s *Server) Handler() http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.sdk }
 	stateless := s.withHeaders(mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{

@@ -129,8 +129,8 @@ func restart(server *pgtest.Server, rng *rand.Rand) error {
 	return server.Resume()
 }
 
-// takesOver starts two daemons on one store; the second is a standby. It starts calls at the first daemon, calls lose to make this daemon
-// fail, and waits until the second has taken over. Then it calls the function then.
+// takesOver starts two daemons on one store; the second is a standby. It starts three calls at the first daemon, and makes this daemon fail
+// with the function lose. When the second daemon serves, it runs the function then.
 func takesOver(t *testing.T, l *loop, lose func(first *daemon), then func(first *daemon, second *life, endless, gated *item)) {
 	t.Helper()
 	l.onPostgres(t)

@@ -48,7 +48,7 @@ func stops(t *testing.T) int {
 	return n
 }
 
-// A shop is one store with an owner and a standby, clients that make calls without a pause, and a worker for each daemon that counts
+// A shop is one store with two daemons, an owner and a standby. Clients make calls without a pause. Each daemon has a worker, which counts its
 // executions.
 type shop struct {
 	t      *testing.T
