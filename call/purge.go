@@ -65,7 +65,7 @@ func purgedRound(r *Round) Round {
 			ID: s.ID, Round: s.Round, Origin: s.Origin, Action: s.Action, ResumeMode: s.ResumeMode, Approvers: s.Approvers,
 			Digest: s.Digest, Created: s.Created, ExpiresAt: s.ExpiresAt,
 		},
-		Votes: purgedVotes(r.Votes), Expired: r.Expired, Closed: r.Closed,
+		Votes: slices.Clone(r.Votes), Expired: r.Expired, Closed: r.Closed,
 	}
 	if r.Decision != nil {
 		d := PurgedDecision(r.Decision)
@@ -77,16 +77,7 @@ func purgedRound(r *Round) Round {
 // PurgedDecision returns a decision without its content. It keeps the person, the action, the time, and the id. By the id, a repeated
 // decision is recognized.
 func PurgedDecision(d *tool.Decision) tool.Decision {
-	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: purgedVotes(d.Votes)}
-}
-
-// purgedVotes leaves out the results, because people wrote them.
-func purgedVotes(votes []tool.Vote) []tool.Vote {
-	out := slices.Clone(votes)
-	for i := range out {
-		out[i].ResultInstead = nil
-	}
-	return out
+	return tool.Decision{ID: d.ID, Action: d.Action, DecidedBy: d.DecidedBy, Time: d.Time, AppliesTo: d.AppliesTo, Votes: slices.Clone(d.Votes)}
 }
 
 // purgedAttempts leaves out the ids of operations, because tools choose them.

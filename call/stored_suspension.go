@@ -133,7 +133,6 @@ func voteFields(w *wire, v *tool.Vote) {
 	instant(w, 4, &v.Time)
 	flag(w, 5, &v.Edited)
 	text(w, 6, &v.Digest)
-	pointer(w, 64, &v.ResultInstead, insteadFields)
 }
 
 func descriptionFields(w *wire, d *tool.Description) {

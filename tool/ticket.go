@@ -111,9 +111,6 @@ type Vote struct {
 	Voter      Principal      `json:"voter"`
 	Time       time.Time      `json:"time"`
 	Edited     bool           `json:"edited,omitempty"` // the vote is for edited arguments
-	// ResultInstead is the result that the vote is for, while the question is open. Nil means that the vote is for arguments. It is also nil
-	// in events, in [Decision.Votes], and in votes that were stored before this field existed.
-	ResultInstead *ResultInstead `json:"result_instead,omitempty"`
 	// Digest is a digest of what the vote approves. Votes for the same content have the same digest.
 	Digest string `json:"says,omitempty"`
 }

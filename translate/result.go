@@ -132,26 +132,17 @@ func FromDecision(d *tool.Decision, s *call.Suspension) *tooldv1.Decision {
 		ExpectedDigest: d.ExpectedDigest, DecidedBy: FromPrincipal(&d.DecidedBy), Time: FromTime(d.Time), AppliesTo: d.AppliesTo,
 	}
 	out.Votes, out.Remember = Each(d.Votes, fromVote), fromRemember(d.Remember)
-	out.ResultInstead = fromInstead(d.ResultInstead)
+	if r := d.ResultInstead; r != nil {
+		out.ResultInstead = &tooldv1.ResultInstead{Data: r.Data, Message: r.Message, Error: r.Error}
+	}
 	if s != nil {
 		out.SuspensionId, out.Round = s.ID, int32(s.Round)
 	}
 	return out
 }
 
-// fromInstead returns nil for nil.
-func fromInstead(r *tool.ResultInstead) *tooldv1.ResultInstead {
-	if r == nil {
-		return nil
-	}
-	return &tooldv1.ResultInstead{Data: r.Data, Message: r.Message, Error: r.Error}
-}
-
 func fromVote(v *tool.Vote) *tooldv1.Vote {
-	return &tooldv1.Vote{
-		DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited,
-		ResultInstead: fromInstead(v.ResultInstead),
-	}
+	return &tooldv1.Vote{DecisionId: v.DecisionID, Action: fromAction(v.Action), Voter: FromPrincipal(&v.Voter), Time: FromTime(v.Time), Edited: v.Edited}
 }
 
 // openVotes returns the votes on an open suspension. A vote has the edited arguments that the voter approved.

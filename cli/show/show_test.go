@@ -236,21 +236,6 @@ func ended(data string) *tooldv1.CallEvent {
 	}}}
 }
 
-// TestVotes checks that an approver sees what the others voted for: the arguments, an edit, or a result.
-func TestVotes(t *testing.T) {
-	c := ticket()
-	vote := func(who string) *tooldv1.Vote {
-		return &tooldv1.Vote{DecisionId: who, Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, Voter: &tooldv1.Principal{Subject: who}}
-	}
-	result, failure, edit := vote("ann"), vote("ben"), vote("cy")
-	result.ResultInstead = &tooldv1.ResultInstead{Data: `{"paid":true,"receipt":12345678901234567890}`, Message: "Paid by hand.\x1b[2J\nReceipt below."}
-	failure.ResultInstead = &tooldv1.ResultInstead{Error: true, Message: "No cash left."}
-	edit.Edited, edit.Arguments = true, `{"path":"b"}`
-	s := c.GetSuspension()
-	s.Approvers.Count, s.Approvers.ResultInstead, s.Votes = 2, true, []*tooldv1.Vote{result, failure, edit, vote("dan")}
-	golden(t, "votes", view().Question(c, s))
-}
-
 func TestEvents(t *testing.T) {
 	s := ticket().GetSuspension()
 	who := &tooldv1.Principal{Subject: "eve", Method: "token"}

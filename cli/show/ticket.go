@@ -55,7 +55,7 @@ func (v View) ticketBody(s *tooldv1.Suspension, remember string) string {
 	}
 	arguments := s.GetPending().GetArguments()
 	b.WriteString(v.describe(s.GetDescription(), arguments)) // a diff is easier to read than the arguments, so it comes first
-	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)) + v.votedResults(s))
+	b.WriteString("\n" + v.paint(bold, "Arguments") + " " + v.announce(arguments) + "\n" + indent(v.Arguments(arguments)))
 	if p := s.GetParameters(); p != "" {
 		b.WriteString("\n" + v.paint(bold, "Parameters") + "\n" + indent(v.Arguments(p)))
 	}
@@ -299,41 +299,12 @@ func votes(s *tooldv1.Suspension) string {
 		if v.GetEdited() {
 			text += " with the arguments " + cut(Line(v.GetArguments()), tableWidth)
 		}
-		if r := v.GetResultInstead(); r != nil {
-			text += " for " + instead(r)
-		}
 		texts = append(texts, text)
 	}
 	if all := Votes(s); all != "" {
 		texts = append([]string{all}, texts...)
 	}
 	return strings.Join(texts, "; ")
-}
-
-func instead(r *tooldv1.ResultInstead) string {
-	if r.GetError() {
-		return "an error in the tool's place"
-	}
-	return "a result in the tool's place"
-}
-
-// votedResults shows the results that people voted for in full, so that the next voter knows what a vote confirms.
-func (v View) votedResults(s *tooldv1.Suspension) string {
-	var b strings.Builder
-	for _, vote := range s.GetVotes() {
-		r := vote.GetResultInstead()
-		if r == nil {
-			continue
-		}
-		b.WriteString("\n" + v.paint(bold, Line(vote.GetVoter().GetSubject())+" votes for "+instead(r)) + "\n")
-		if r.GetData() != "" {
-			b.WriteString("  data: " + v.announce(r.GetData()) + "\n" + indent(indent(v.Arguments(r.GetData()))))
-		}
-		if r.GetMessage() != "" {
-			b.WriteString(indent("message: " + v.block(r.GetMessage())))
-		}
-	}
-	return b.String()
 }
 
 func onExpiry(s *tooldv1.Suspension) string {

@@ -77,10 +77,8 @@ func (a *Answer) Event() call.Event {
 	if a.decided {
 		return call.Event{Type: call.EventResumed, Decision: &a.Decision, Suspension: &call.Suspension{ID: s.ID, Round: s.Round}}
 	}
-	vote := a.votes[len(a.votes)-1]
-	vote.ResultInstead = nil // As with edited arguments, only the record has the content.
 	return call.Event{Type: call.EventVoteRecorded, Vote: &call.VoteRecorded{
-		SuspensionID: s.ID, Vote: vote, Votes: a.same, Needed: votesNeeded(s),
+		SuspensionID: s.ID, Vote: a.votes[len(a.votes)-1], Votes: a.same, Needed: votesNeeded(s),
 	}}
 }
 

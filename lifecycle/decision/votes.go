@@ -9,10 +9,6 @@ import (
 	"github.com/toold-dev/toold/tool"
 )
 
-// maxVotedBytes bounds the results for which people vote on one question. Each reader of the call gets all of them, and a client accepts
-// messages of a few MiB.
-const maxVotedBytes = 2 << 20
-
 // tally holds the votes of a round, including the new answer.
 type tally struct {
 	votes    []tool.Vote // votes that are valid
@@ -31,7 +27,7 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 		t.decided = true
 		return t, nil
 	}
-	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", ResultInstead: d.ResultInstead, Digest: digest(d)}
+	vote := tool.Vote{DecisionID: d.ID, Action: d.Action, Voter: d.DecidedBy, Time: d.Time, Edited: d.Arguments != "", Digest: digest(d)}
 	if err := votedBefore(t.votes, vote.Voter, vote.Digest); err != nil {
 		return t, err
 	}
@@ -44,31 +40,9 @@ func count(round *call.Round, d *tool.Decision) (tally, error) {
 	}
 	agreed := slices.DeleteFunc(slices.Clone(t.votes), func(v tool.Vote) bool { return v.Digest != vote.Digest })
 	if t.same = len(agreed); t.same >= needed {
-		t.decided, t.votes, d.Votes = true, withoutResults(t.votes), withoutResults(agreed) // The decision has the result.
-		return t, nil
+		t.decided, d.Votes = true, agreed
 	}
-	return t, checkVoted(t.votes)
-}
-
-// withoutResults returns a copy of votes without the results that they are for.
-func withoutResults(votes []tool.Vote) []tool.Vote {
-	out := slices.Clone(votes)
-	for i := range out {
-		out[i].ResultInstead = nil
-	}
-	return out
-}
-
-// checkVoted refuses a vote when the results of all votes become too large for the record of the call.
-func checkVoted(votes []tool.Vote) error {
-	n := 0
-	for i := range votes {
-		n += votes[i].ResultInstead.Size()
-	}
-	if n > maxVotedBytes {
-		return call.InvalidField("decision.result_instead", "is too large: the results in the votes of this ticket would have %d bytes; at most %d are kept", n, maxVotedBytes)
-	}
-	return nil
+	return t, nil
 }
 
 // votesNeeded returns how many people must agree.

@@ -47,7 +47,7 @@ func AskedTooOften(c *call.Call, origin string) (why string) {
 	return ""
 }
 
-// voteWeight is the approximate size of a vote in bytes. A vote contains ids, times and the voter. Its result is added.
+// voteWeight is the approximate size of a vote in bytes. A vote contains ids, times and the voter.
 const voteWeight = 256
 
 // roundWeight returns the approximate size of a round in the record, in bytes.
@@ -62,9 +62,7 @@ func roundWeight(r *call.Round) int {
 			n += len(name)
 		}
 	}
-	for i := range r.Votes {
-		n += voteWeight + r.Votes[i].ResultInstead.Size()
-	}
+	n += len(r.Votes) * voteWeight
 	d := &s.Description
 	n += len(d.Title) + len(d.Basis)
 	for i := range d.Locations {

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
@@ -129,45 +128,6 @@ func TestClaimSuspension(t *testing.T) {
 	must(t, err)
 	if released.GetClaim() != nil {
 		t.Errorf("after the release: %v", released)
-	}
-}
-
-// TestVoteForResult checks that the next approver reads the result that another one voted for, and agrees by sending it.
-func TestVoteForResult(t *testing.T) {
-	w := newWorld(t, options{})
-	w.swapRules("rules: [{action: ask, tools: [transfer], count: 2, result_instead: true}]")
-	ctx := within(t)
-	began, err := w.calls("alice").CallTool(ctx, &tooldv1.CallToolRequest{Spec: &tooldv1.CallSpec{Tool: "transfer", Arguments: `{"text":"x"}`}})
-	must(t, err)
-	vote := func(as string, r *tooldv1.ResultInstead) []*tooldv1.Frame {
-		s := began.GetCall().GetSuspension()
-		stream, err := w.calls(as).ResumeTool(ctx, &tooldv1.ResumeToolRequest{SuspensionId: s.GetSuspensionId(), Decision: &tooldv1.Decision{
-			DecisionId: "decision-by-" + as + "-1", Action: tooldv1.DecisionAction_DECISION_ACTION_RESUME, ExpectedDigest: s.GetDigest(), ResultInstead: r,
-		}})
-		must(t, err)
-		frames, err := readAll(stream.Recv)
-		must(t, err)
-		return frames
-	}
-	sent := &tooldv1.ResultInstead{Message: "by hand", Error: true}
-	for _, f := range vote("ann", sent) {
-		for _, e := range f.GetEvents() {
-			if e.GetVoteRecorded().GetVote().GetResultInstead() != nil {
-				t.Errorf("the event has the result: %v", e)
-			}
-		}
-	}
-	got, err := w.calls("art").GetCall(ctx, &tooldv1.GetCallRequest{CallId: began.GetCall().GetCallId()})
-	must(t, err)
-	votes := got.GetCall().GetSuspension().GetVotes()
-	if len(votes) != 1 || !proto.Equal(votes[0].GetResultInstead(), sent) {
-		t.Fatalf("the votes are %v", votes)
-	}
-	vote("art", votes[0].GetResultInstead())
-	got, err = w.calls("alice").GetCall(ctx, &tooldv1.GetCallRequest{CallId: began.GetCall().GetCallId()})
-	must(t, err)
-	if r := got.GetCall().GetResult(); r.GetError().GetReason() != "RESULT_INSTEAD" {
-		t.Errorf("the result is %v", r)
 	}
 }
 

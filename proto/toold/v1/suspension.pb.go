@@ -1248,11 +1248,7 @@ type Vote struct {
 	Edited bool `protobuf:"varint,5,opt,name=edited,proto3" json:"edited,omitempty"`
 	// With `edited`, in a record: the arguments of the vote, JSON text as it was sent. To agree, send the same text as Decision.arguments.
 	// Empty in events.
-	Arguments string `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	// In a record: the result in the tool's place that the vote is for, as it was sent. To agree, an approver sends ResumeTool an equal
-	// Decision.result_instead, which needs the right TicketRights.result_instead. Absent in a vote for arguments, in events, in
-	// Decision.votes, and in votes from versions of toold without this field.
-	ResultInstead *ResultInstead `protobuf:"bytes,7,opt,name=result_instead,json=resultInstead,proto3" json:"result_instead,omitempty"`
+	Arguments     string `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,13 +1323,6 @@ func (x *Vote) GetArguments() string {
 		return x.Arguments
 	}
 	return ""
-}
-
-func (x *Vote) GetResultInstead() *ResultInstead {
-	if x != nil {
-		return x.ResultInstead
-	}
-	return nil
 }
 
 // Rule is an approval that is stored for later calls. It answers questions of the gate that asked, for calls of the same principal and the
@@ -1604,7 +1593,7 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\rResultInstead\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\tR\x04data\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\bR\x05error\"\xaa\x02\n" +
+	"\x05error\x18\x03 \x01(\bR\x05error\"\xea\x01\n" +
 	"\x04Vote\x12\x1f\n" +
 	"\vdecision_id\x18\x01 \x01(\tR\n" +
 	"decisionId\x120\n" +
@@ -1612,8 +1601,7 @@ const file_toold_v1_suspension_proto_rawDesc = "" +
 	"\x05voter\x18\x03 \x01(\v2\x13.toold.v1.PrincipalR\x05voter\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x16\n" +
 	"\x06edited\x18\x05 \x01(\bR\x06edited\x12\x1c\n" +
-	"\targuments\x18\x06 \x01(\tR\targuments\x12>\n" +
-	"\x0eresult_instead\x18\a \x01(\v2\x17.toold.v1.ResultInsteadR\rresultInstead\"\xf5\x03\n" +
+	"\targuments\x18\x06 \x01(\tR\targuments\"\xf5\x03\n" +
 	"\x04Rule\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x16\n" +
 	"\x06option\x18\x02 \x01(\tR\x06option\x12\x14\n" +
@@ -1724,16 +1712,15 @@ var file_toold_v1_suspension_proto_depIdxs = []int32{
 	1,  // 29: toold.v1.Vote.action:type_name -> toold.v1.DecisionAction
 	18, // 30: toold.v1.Vote.voter:type_name -> toold.v1.Principal
 	16, // 31: toold.v1.Vote.time:type_name -> google.protobuf.Timestamp
-	13, // 32: toold.v1.Vote.result_instead:type_name -> toold.v1.ResultInstead
-	3,  // 33: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
-	18, // 34: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
-	16, // 35: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
-	16, // 36: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	3,  // 32: toold.v1.Rule.scope:type_name -> toold.v1.RememberScope
+	18, // 33: toold.v1.Rule.made_by:type_name -> toold.v1.Principal
+	16, // 34: toold.v1.Rule.created_at:type_name -> google.protobuf.Timestamp
+	16, // 35: toold.v1.Rule.until:type_name -> google.protobuf.Timestamp
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_toold_v1_suspension_proto_init() }

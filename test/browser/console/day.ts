@@ -11,7 +11,6 @@ rules:
   - {name: deploy files, action: ask, tools: ["multi_edit(config/*)"], reason: "Changes to deployment are looked at."}
   - {name: large payments, action: ask, tools: [pay], when: "arguments.amount > 1000", reason: "Two people look at payments above 1,000.", count: 2, four_eyes: true}
   - {name: cash, action: ask, tools: [pay], when: "arguments.invoice.startsWith('CASH')", result_instead: true}
-  - {name: shared cash, action: ask, tools: [pay], when: "arguments.invoice.startsWith('TWO')", result_instead: true, count: 2}
   - {name: notes, action: allow, tools: ["write(notes/*)"]}
 `;
 

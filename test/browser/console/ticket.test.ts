@@ -253,27 +253,6 @@ test("a result is given in the tool's place, where the rule allows it", async ()
   assert.equal(await (await open(hostile)).getByRole("button", { name: /^Give the result/ }).count(), 0);
 });
 
-test("a person who votes for a result sees the result that another person voted for, and sends the same", async () => {
-  const { call } = await daemon.app.calls.callTool({ spec: { tool: "pay", callId: "voted-result-000001", arguments: '{"invoice":"TWO-1","amount":5,"currency":"EUR"}', lingerNever: true }, wait: { nanos: 1 } });
-  const id = call!.callId, { suspension: s } = await get(id);
-  const resultInstead = { data: '{"receipt": 12345678901234567890}', message: "Paid in cash.\u202e" };
-  const decision = { decisionId: crypto.randomUUID(), action: DecisionAction.RESUME, expectedDigest: s!.digest, resultInstead };
-  for await (const _ of daemon.person.calls.resumeTool({ suspensionId: s!.suspensionId, decision })) break;
-  const ticket = await open(id);
-  await ticket.getByText("person votes for a result in the tool's place.").waitFor();
-  assert.equal(await ticket.getByText("yes, to these arguments").count(), 0);
-  await ticket.getByRole("button", { name: "Look at it and vote for it" }).click();
-  const panel = ticket.getByRole("region", { name: "Result that somebody voted for" });
-  await panel.getByText("12345678901234567890").waitFor();
-  await panel.getByText("Paid in cash.").waitFor();
-  await checked("agree-result");
-  await press("a");
-  await ticket.getByText("Vote for this result? The tool would not run.").waitFor();
-  await press("y");
-  const { result, decisions } = await ended(id);
-  assert.deepEqual([result!.message, result!.data, decisions[0]!.votes.map((v) => v.voter?.subject)], [resultInstead.message, resultInstead.data, ["person", "operator"]]);
-});
-
 test("letters that are typed or pasted as keys decide nothing", async () => {
   const ticket = await open(limits), { digest } = (await get(limits)).suspension!;
   await page.keyboard.type("please stay");

@@ -1,8 +1,5 @@
 /** A result that a person gives in the tool's place. */
-import type { ResultInstead, Vote } from "../../../gen/toold/v1/suspension_pb.ts";
 import { useKeys } from "../../keys.ts";
-import { Exact } from "../../parts/Exact.tsx";
-import { Text } from "../../parts/Text.tsx";
 import { shapeOf } from "./schema.ts";
 import { Form, RawJson } from "./Form.tsx";
 import type { Json } from "./json.ts";
@@ -53,22 +50,6 @@ export function Instead({ answer, set, schema, errors, close }: Props) {
         )}
         <div className="field"><label htmlFor="instead-message">message <span className="t3">{answer.error ? "required; the model reads it" : "the model reads it instead of the data"}</span></label><textarea id="instead-message" className="inp" rows={2} maxLength={4000} value={answer.message} onChange={(e) => set({ ...answer, message: e.target.value })} /></div>
       </div>
-    </section>
-  );
-}
-
-/** Shows the whole result that another person voted for. A vote for it sends exactly the same texts. */
-export function AgreeResult({ vote, result, close }: { vote: Vote; result: ResultInstead; close: () => void }) {
-  useKeys({ escape: close });
-  return (
-    <section className="sec edit" aria-label="Result that somebody voted for">
-      <header>
-        <h2>What <Text most={128}>{vote.voter?.subject ?? ""}</Text> votes for</h2>
-        <button className="btn bare sm right" onClick={close}>Discard <kbd>esc</kbd></button>
-      </header>
-      <p className="t2">The tool does not run. The call ends as if the tool had {result.error ? "failed" : "succeeded"}.</p>
-      {result.data && <><h3>data</h3><div className="code"><pre><Exact>{result.data}</Exact></pre></div></>}
-      {result.message && <><h3>message</h3><div className="code"><pre><Exact>{result.message}</Exact></pre></div></>}
     </section>
   );
 }

@@ -29,15 +29,13 @@ function NextVote({ call, rights }: { call: Call; rights: TicketRights }) {
       </Note>
     );
   if (!rights.approve?.allowed) return null; // the bar shows the reason
-  const edit = others.find((v) => v.edited), result = others.find((v) => v.resultInstead);
+  const edit = others.find((v) => v.edited);
   return (
     <Note tone="run">
       {others.length === 0
         ? <><b>{needed} people have to agree. Your yes is the first vote.</b> Then another approver votes, and the tool runs after the last yes.</>
         : edit
           ? <><b><Text most={128}>{edit.voter?.subject ?? ""}</Text> votes for other arguments.</b> Look at them under Votes. To agree, vote for them there.</>
-          : result
-          ? <><b><Text most={128}>{result.voter?.subject ?? ""}</Text> votes for {result.resultInstead?.error ? "an error" : "a result"} in the tool's place.</b> Look at it under Votes. {rights.resultInstead?.allowed && "To agree, vote for it there. "}A yes to the arguments is a vote for something else.</>
           : <><b>{others.map((v, i) => <span key={v.decisionId}>{i > 0 && ", "}<Text most={128}>{v.voter?.subject ?? ""}</Text></span>)} said yes.</b> Look for yourself: {others.length + 1 >= needed ? "with your yes the tool runs." : "more votes are needed after yours."}</>}
     </Note>
   );

@@ -24,7 +24,7 @@ import { violations } from "./errors.ts";
 import { Exact } from "../../parts/Exact.tsx";
 import { Asked, Facts, Head, OnRecord, Reach, Votes } from "./facts.tsx";
 import { Form } from "./Form.tsx";
-import { AgreeResult, Instead, type InsteadAnswer } from "./Instead.tsx";
+import { Instead, type InsteadAnswer } from "./Instead.tsx";
 import { print, same, tryParse, type Json, type JsonObject } from "./json.ts";
 import { Next } from "./Next.tsx";
 import { blank, check } from "./schema.ts";
@@ -42,7 +42,7 @@ export interface TicketProps {
   onDecided: () => void;
 }
 
-/** What a yes would change: the arguments as the viewer edited them, the arguments or the result that another person voted for, or the viewer's own result. */
+/** What a yes would change: the arguments as the viewer edited them, the arguments that another person voted for, or the result. */
 type Change = { kind: "edit"; value: Json | undefined } | { kind: "vote"; vote: Vote } | { kind: "instead"; answer: InsteadAnswer };
 
 const hour = 3_600_000;
@@ -71,7 +71,6 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
   const under = now?.description?.basis && now.description.basis !== basis ? now.description : undefined;
 
   const edited = change?.kind === "edit" ? change : undefined, instead = change?.kind === "instead" ? change.answer : undefined;
-  const voted = change?.kind === "vote" ? change.vote.resultInstead : undefined;
   const proposed = change?.kind === "vote" ? change.vote.arguments : edited?.value !== undefined && !same(edited.value, tryParse(args)) ? print(edited.value) : "";
   const wrong = asks ? check(schema, answer, s.responseSchema !== "") : new Map<string, string>();
   const notYet = moved.pending
@@ -109,8 +108,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
   };
   const approve = (kept?: Kept) => {
     const result = doubt ? print(doubtResult(about)) : asks && answer !== undefined ? print(answer) : "";
-    if (voted) void send({ action: DecisionAction.RESUME, resultInstead: { data: voted.data, message: voted.message, error: voted.error } });
-    else if (instead) void send({ action: DecisionAction.RESUME, resultInstead: { data: instead.data === undefined || instead.error ? "" : print(instead.data), message: instead.message, error: instead.error } });
+    if (instead) void send({ action: DecisionAction.RESUME, resultInstead: { data: instead.data === undefined || instead.error ? "" : print(instead.data), message: instead.message, error: instead.error } });
     else void send({ action: DecisionAction.RESUME, result, arguments: proposed }, kept);
   };
   const toggle = () => setChange(edited ? undefined : { kind: "edit", value: tryParse(args) });
@@ -137,8 +135,7 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
         {s.action === "auth" && <SignIn s={s} open={!settled} />}
         {doubt && <Known call={call} />}
         {!settled && edited && <Edit suspensionId={s.suspensionId} schema={parameters} before={args} value={edited.value} set={(value) => setChange({ kind: "edit", value })} close={toggle} digest={s.digest} votes={s.approvers?.count ?? 1} />}
-        {!settled && change?.kind === "vote" && voted && <AgreeResult vote={change.vote} result={voted} close={() => setChange(undefined)} />}
-        {!settled && change?.kind === "vote" && !voted && <Agree suspensionId={s.suspensionId} before={args} vote={change.vote} close={() => setChange(undefined)} votes={s.approvers?.count ?? 1} />}
+        {!settled && change?.kind === "vote" && <Agree suspensionId={s.suspensionId} before={args} vote={change.vote} close={() => setChange(undefined)} votes={s.approvers?.count ?? 1} />}
         {!settled && instead && <Instead answer={instead} set={(a) => setChange({ kind: "instead", answer: a })} schema={resultSchema} errors={violations(error, "decision.result_instead.data")} close={toggleInstead} />}
         {!settled && doubt && <DoubtForm answer={about} set={setAbout} schema={resultSchema} errors={violations(error, "decision.result.data")} />}
         {!settled && asks && (
@@ -149,14 +146,14 @@ export function Ticket({ call, rights, settled, onDecided }: TicketProps) {
         )}
         {under && !settled && <Under d={under} />}
         <What call={call} />
-        {!settled && <Votes s={s} use={(vote) => ((vote.resultInstead ? mayInstead : mayEdit && rights.approve?.allowed) ? () => (setChange({ kind: "vote", vote }), article.current?.closest(".pane")?.scrollTo(0, 0)) : undefined)} />}
+        {!settled && <Votes s={s} use={mayEdit && rights.approve?.allowed ? (vote) => (setChange({ kind: "vote", vote }), article.current?.closest(".pane")?.scrollTo(0, 0)) : undefined} />}
         <Reach call={call} />
         <Facts call={call} />
         <OnRecord call={call} />
       </div>
       {!settled && (
         <Bar
-          digest={s.digest} rights={rights} words={words(call, { doubt, asks, proposed: proposed !== "", change, about, answer })} options={asks || doubt || proposed || instead || voted ? [] : s.rememberOptions} notYet={notYet}
+          digest={s.digest} rights={rights} words={words(call, { doubt, asks, proposed: proposed !== "", change, about, answer })} options={asks || doubt || proposed || instead ? [] : s.rememberOptions} notYet={notYet}
           editing={!!edited} edit={mayEdit ? toggle : undefined} answering={!!instead} instead={mayInstead ? toggleInstead : undefined} sent={sent} reason={reason} setReason={setReason}
           approve={approve} decline={doubt ? undefined : (r) => void send({ action: DecisionAction.CANCEL, reason: r })}
         />
@@ -195,7 +192,7 @@ function words(call: Call, k: { doubt: boolean; asks: boolean; proposed: boolean
     const says = { happened: ["Say that it happened?", "It happened"], run_again: ["Run it again, even if it did happen?", "Run it again"], give_up: ["Fail the call, because nobody can tell?", "Fail the call"], "": ["Answer?", "Answer"] }[k.about.outcome];
     return { act: "Answer", question: says[0], yes: says[1]!, no: "", help: "" };
   }
-  if (k.change?.kind === "instead" || (k.change?.kind === "vote" && k.change.vote.resultInstead)) return { act: votes ? "Vote for this result" : "Give this result", question: votes ? "Vote for this result? The tool would not run." : "Give this result? The tool does not run.", yes: votes ? "Vote for it" : "Give it", no: "Decline", help: no };
+  if (k.change?.kind === "instead") return { act: votes ? "Vote for this result" : "Give this result", question: votes ? "Vote for this result? The tool would not run." : "Give this result? The tool does not run.", yes: votes ? "Vote for it" : "Give it", no: "Decline", help: no };
   if (s.action === "auth") return { act: "I have signed in", question: "Run the tool again?", yes: "Run it again", no: "Do not sign in", help: `“I have signed in” runs the tool again; it asks again if the sign-in is missing. Without a sign-in, the call ends.` };
   if (s.action === "frontend") return { act: "Answer for it", question: "Answer in the place of the frontend?", yes: "Send the answer", no: "Stop the call", help: "Answer only if the frontend cannot. Stopping ends the call." };
   if (k.asks) return { act: "Answer", question: <>Answer <Text most={80}>{k.answer === undefined ? "nothing" : print(k.answer)}</Text>?</>, yes: "Send the answer", no: "Do not answer", help: "Without an answer, the call ends, and the model reads your reason." };

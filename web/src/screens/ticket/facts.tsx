@@ -120,8 +120,8 @@ export function Reach({ call }: { call: Call }) {
   );
 }
 
-/** `use` opens the arguments or the result that another person voted for. It is undefined for a vote that the viewer may not repeat. */
-export function Votes({ s, use }: { s: Suspension; use: (vote: Vote) => (() => void) | undefined }) {
+/** `use` opens the arguments that another person voted for. */
+export function Votes({ s, use }: { s: Suspension; use?: (vote: Vote) => void }) {
   const needed = s.approvers?.count ?? 1, { me } = useSession();
   if (needed < 2) return null;
   const yes = s.votes.filter((v) => v.action === DecisionAction.RESUME).length;
@@ -133,7 +133,7 @@ export function Votes({ s, use }: { s: Suspension; use: (vote: Vote) => (() => v
           <li key={v.decisionId}>
             <Icon name={v.action === DecisionAction.CANCEL ? "deny" : "ok"} small />
             <b className="who"><Text most={128}>{v.voter?.subject ?? ""}</Text></b>
-            <span className="what"><Voted v={v} use={v.voter?.subject === me.principal?.subject ? undefined : use(v)} /></span>
+            <span className="what">{v.action === DecisionAction.CANCEL ? "no" : v.edited ? <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && v.voter?.subject !== me.principal?.subject && <button className="btn sm" onClick={() => use(v)}>Compare and vote for them</button>}</> : "yes, to these arguments"}</span>
             <Time at={v.time} className="t3" />
           </li>
         ))}
@@ -142,22 +142,6 @@ export function Votes({ s, use }: { s: Suspension; use: (vote: Vote) => (() => v
       <p className="t3">One no decides at once. Edited arguments void the votes for others.</p>
     </section>
   );
-}
-
-/** Says what a vote is for. A vote that an earlier version stored does not say whether it is for a result. */
-function Voted({ v, use }: { v: Vote; use: (() => void) | undefined }) {
-  const r = v.resultInstead;
-  if (v.action === DecisionAction.CANCEL) return "no";
-  if (r)
-    return (
-      <>
-        {r.error ? "for an error in the tool's place" : "for a result in the tool's place"}
-        {r.data && <>, data <code><Exact>{r.data}</Exact></code></>}
-        {r.message && <>, message “<Exact>{r.message}</Exact>”</>} {use && <button className="btn sm" onClick={use}>Look at it and vote for it</button>}
-      </>
-    );
-  if (v.edited) return <>yes, to other arguments: <code><Exact>{v.arguments}</Exact></code> {use && v.arguments && <button className="btn sm" onClick={use}>Compare and vote for them</button>}</>;
-  return "yes, to these arguments";
 }
 
 export function OnRecord({ call }: { call: Call }) {
