@@ -230,12 +230,12 @@ func (run *run) await() {
 
 // attend waits until a started run has ended and cleans up after it.
 func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
-	var why error
+	var why, broken error
 	select {
 	case <-run.ended:
 	case <-ctx.Done():
 		why = context.Cause(ctx)
-	case why = <-run.broken:
+	case broken = <-run.broken:
 	case <-r.life.Done():
 		why = ErrClosed
 	}
@@ -264,6 +264,9 @@ func (r *Runner) attend(ctx context.Context, run *run) (*Exit, error) {
 	slices.Sort(exit.Killed)
 	run.account(exit)
 	r.records.drop(run, left)
+	if why == nil {
+		why = broken
+	}
 	if why == nil {
 		select {
 		case why = <-run.broken:
