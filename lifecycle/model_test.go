@@ -414,9 +414,9 @@ func (s *slot) agreed(o op) bool {
 	if o.kind == "no" {
 		return true
 	}
-	for who, action := range s.votes {
+	for voter, action := range s.votes {
 		if o.kind == "edit" && action != o.kind {
-			delete(s.votes, who)
+			delete(s.votes, voter)
 		}
 	}
 	s.votes[o.by.Subject] = o.kind

@@ -267,7 +267,7 @@ func (l *loop) report(t *testing.T, kills int, took time.Duration) {
 		"%d events, %d reattached, %d inboxes, %d lost tails, %d read-only calls forgotten, %d seen to run; seed %d, %.1f s",
 		kills, l.atPoints.Load(), l.unready.Load(), len(l.items), l.batches.Load(), l.decisions.Load(), l.votes.Load(), l.replays.Load(), l.cancels.Load(),
 		l.events.Load(), l.watches.Load(), l.inboxes.Load(), l.lostTails.Load(), l.forgotten.Load(), l.ran.Load(), l.seed, took.Seconds())
-	t.Logf("named points: %v; processes that a daemon told as unverified: %d", l.points, l.unverified.Load())
+	t.Logf("named points: %v; processes that a daemon reported as unverified: %d", l.points, l.unverified.Load())
 }
 
 // count records how a life actually ended.

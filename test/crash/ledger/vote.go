@@ -105,7 +105,7 @@ func (c *Call) CountVotes() {
 			case !r.sentBy(id):
 				c.breakLocked("P2", "vote %s counts, and nobody sent it", id)
 			case int(published.GetVotes()) != same || int(published.GetNeeded()) != needed:
-				c.breakLocked("P2", "vote %s is told as %d of %d; it is %d of %d", id, published.GetVotes(), published.GetNeeded(), same, needed)
+				c.breakLocked("P2", "vote %s is published as %d of %d, and counts as %d of %d", id, published.GetVotes(), published.GetNeeded(), same, needed)
 			case same >= needed:
 				c.breakLocked("P2", "vote %s is the last that it takes, and the question stayed open", id)
 			}

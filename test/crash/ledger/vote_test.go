@@ -57,7 +57,7 @@ func TestCountsVotes(t *testing.T) {
 		{"lost from the decision", func(c *ledger.Call) { log(c, voted(3, ann, 1), decided(4, "b", "bob", bob)) }, "was made by the votes [b]; [a b] were there"},
 		{"decided too early", func(c *ledger.Call) { log(c, decided(3, "b", "bob", bob)) }, "it takes 2"},
 		{"counted twice", func(c *ledger.Call) { log(c, voted(3, ann, 1), voted(4, ann, 1)) }, "counted twice"},
-		{"one person twice", func(c *ledger.Call) { log(c, voted(3, ann, 1), voted(4, vote("b", "ann", false), 2)) }, "told as 2 of 2; it is 1 of 2"},
+		{"one person twice", func(c *ledger.Call) { log(c, voted(3, ann, 1), voted(4, vote("b", "ann", false), 2)) }, "published as 2 of 2, and counts as 1 of 2"},
 		{"open although decided", func(c *ledger.Call) { log(c, voted(3, ann, 1), voted(4, bob, 2)) }, "the question stayed open"},
 		{"nobody's", func(c *ledger.Call) { log(c, voted(3, vote("x", "ann", false), 1)) }, "nobody sent it"},
 		{"taken, then refused", func(c *ledger.Call) { log(c); c.Voted("q", "a"); c.Refused("q", "a", "b") }, "was taken and is refused now"},
