@@ -43,12 +43,11 @@ type Config struct {
 
 // A Server serves the API over HTTP on any number of listeners.
 type Server struct {
-	cfg      Config
-	calls    tooldv1.CallServiceClient // for the routes of this package; a call has the credential in its context
-	http     *http.Server
-	ready    atomic.Bool
-	guests   *guests
-	bodyTime time.Duration
+	cfg    Config
+	calls  tooldv1.CallServiceClient // for the routes of this package; a call has the credential in its context
+	http   *http.Server
+	ready  atomic.Bool
+	guests *guests
 
 	leaving   sync.Mutex      // held while a response leaves net/http
 	ending    bool            // no more responses may leave net/http; guarded by leaving
@@ -71,18 +70,25 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Stall == 0 {
 		cfg.Stall = 30 * time.Second
 	}
-	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn()), guests: newGuests(), bodyTime: bodyTime}
+	s := &Server{cfg: cfg, calls: tooldv1.NewCallServiceClient(cfg.Service.Conn()), guests: newGuests()}
 	s.streaming, s.cut = context.WithCancel(context.Background())
+	s.http = newHTTP(s.routes())
+	s.http.TLSConfig, s.http.ErrorLog = secured(cfg.TLS), zap.NewStdLog(cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel)))
+	s.http.ConnContext, s.http.ConnState = s.guests.arrived, s.guests.changed
+	return s, nil
+}
+
+// newHTTP returns a server of net/http with the limits for requests. Streams of messages from a client with a credential have no time limit;
+// see unlimitBody.
+func newHTTP(handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
-	s.http = &http.Server{
-		Handler: s.routes(), Protocols: protocols, TLSConfig: secured(cfg.TLS), MaxHeaderBytes: maxHeader,
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, ConnContext: s.guests.arrived, ConnState: s.guests.changed,
-		ErrorLog: zap.NewStdLog(cfg.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))),
+	return &http.Server{
+		Handler: handler, Protocols: protocols, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 	}
-	return s, nil
 }
 
 func secured(c *tls.Config) *tls.Config {

@@ -2,29 +2,18 @@ package httpserver
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/toold-dev/toold/server/access"
 )
 
-// bodyTime is the default time within which a client must send the body of a request. There is no limit for streams of messages from a
-// client with a credential.
-const bodyTime = time.Minute
-
-// endSlow ends a request whose client takes too long to send the body, or reads nothing of the response.
+// endSlow ends a request whose client reads nothing of the response.
 func (s *Server) endSlow(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{ResponseController: *http.NewResponseController(w)}
 		x.out = timedWriter{ResponseWriter: w, controller: &x.ResponseController, stall: s.cfg.Stall, disarms: r.ProtoMajor > 1}
-		body := r.Body
 		r = r.WithContext(context.WithValue(access.WithCredential(r.Context(), &x.credential), exchangeKey{}, x))
-		if body != nil && body != http.NoBody {
-			_ = x.SetReadDeadline(time.Now().Add(s.bodyTime)) // Ignore the error: if the connection has no deadlines, a slow body ends only with the connection.
-			x.body = timedBody{body, &x.ResponseController}
-			r.Body = &x.body // r is a copy. The request of net/http keeps its own body, which net/http checks when a response ends before the body.
-		}
 		next.ServeHTTP(&x.out, r)
 		x.out.rearm() // Set the time limit again, because net/http sends the rest of the response after the handler.
 	})
@@ -34,7 +23,6 @@ func (s *Server) endSlow(next http.Handler) http.Handler {
 type exchange struct {
 	http.ResponseController
 	out        timedWriter
-	body       timedBody
 	credential access.Credential // set by withCredential
 }
 
@@ -46,22 +34,6 @@ func unlimitBody(ctx context.Context) {
 	if x, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
 		_ = x.SetReadDeadline(time.Time{}) // Ignore the error: if the limit remains, it ends the request early.
 	}
-}
-
-// A timedBody removes the time limit at the end of the body. After the body, net/http keeps reading until the client leaves, and this read
-// must not be limited.
-type timedBody struct {
-	io.ReadCloser
-	controller *http.ResponseController
-}
-
-// Read implements [io.Reader].
-func (b *timedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		_ = b.controller.SetReadDeadline(time.Time{}) // see unlimitBody
-	}
-	return n, err
 }
 
 // A timedWriter limits the time of each write.

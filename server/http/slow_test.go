@@ -16,11 +16,10 @@ import (
 // slowServer serves handler with short limits. Its client uses HTTP/2 if two is set.
 func slowServer(t *testing.T, two bool, handler http.HandlerFunc) (*httptest.Server, *http.Client) {
 	t.Helper()
-	s := &Server{cfg: Config{Stall: 200 * time.Millisecond}, bodyTime: 200 * time.Millisecond}
-	at := httptest.NewUnstartedServer(s.endSlow(handler))
-	at.Config.Protocols = new(http.Protocols)
-	at.Config.Protocols.SetHTTP1(true)
-	at.Config.Protocols.SetUnencryptedHTTP2(true)
+	s := &Server{cfg: Config{Stall: 200 * time.Millisecond}}
+	at := httptest.NewUnstartedServer(nil)
+	at.Config = newHTTP(s.endSlow(handler))
+	at.Config.ReadTimeout = min(at.Config.ReadTimeout, 200*time.Millisecond) // zero, which means no limit, stays zero
 	at.Start()
 	t.Cleanup(at.Close)
 	client := at.Client()
