@@ -36,9 +36,13 @@ func toConnect(err error) *connect.Error {
 	return e
 }
 
-// inJSON gives routing errors the same form as all other errors.
-func inJSON(mux *http.ServeMux) http.Handler {
+// route passes a request to the method of the API with its path, or else to mux. It gives routing errors the same form as all other errors.
+func route(methods map[string]http.Handler, mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := methods[r.URL.Path]; h != nil {
+			h.ServeHTTP(w, r)
+			return
+		}
 		if h, pattern := mux.Handler(r); pattern != "" {
 			if strings.Contains(pattern, "{") {
 				h = mux // only mux stores the values from the path in the request
