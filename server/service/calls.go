@@ -171,7 +171,10 @@ func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) 
 		leave()
 		return nil, nil, err
 	}
-	return &caughtUp{Stream: w, announced: req.GetFollow()}, leave, nil
+	if !req.GetFollow() {
+		w = &caughtUp{Stream: w}
+	}
+	return w, leave, nil
 }
 
 func (s *calls) watch(ctx context.Context, req *tooldv1.WatchCallsRequest) (call.Stream, error) {

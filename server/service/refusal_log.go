@@ -16,20 +16,21 @@ import (
 // refusals, which are mistakes of clients.
 func (s *Service) logRefusal(ctx context.Context, r *request) error {
 	err := r.next(ctx)
-	if err == nil {
-		return nil
+	if refusal, ok := errors.AsType[*call.Refusal](err); ok {
+		s.logRefused(ctx, r, refusal)
 	}
-	var refusal *call.Refusal
-	if !errors.As(err, &refusal) {
-		return err
-	}
+	return err
+}
+
+// logRefused is not part of logRefusal, whose frame stays on the stack during the whole request.
+func (s *Service) logRefused(ctx context.Context, r *request, refusal *call.Refusal) {
 	level := zap.DebugLevel
 	if refusal.Kind == call.Unauthenticated || refusal.Kind == call.PermissionDenied {
 		level = zap.WarnLevel
 	}
 	entry := s.log.Check(level, "request refused")
 	if entry == nil || level == zap.WarnLevel && !s.refusals.allow(time.Now()) {
-		return err
+		return
 	}
 	from := r.credential.From
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
@@ -37,7 +38,6 @@ func (s *Service) logRefusal(ctx context.Context, r *request) error {
 	}
 	entry.Write(zap.String("method", r.name), zap.String("namespace", r.id.Namespace), zap.String("subject", r.id.Subject),
 		zap.String("from", from), zap.String("reason", refusal.Reason), zap.String("why", refusal.Message), zap.Int64("left_out", s.refusals.dropped.Swap(0)))
-	return err
 }
 
 // A logBudget allows at most ten lines in each second, so that a client that sends many refused requests does not fill the disk.

@@ -20,7 +20,7 @@ var errDeadlineNear = fmt.Errorf("the deadline is near: %w", context.DeadlineExc
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return &flat{ctx, ctx.Done()}, func() {}
+		return ctx, func() {}
 	}
 	margin := min(time.Until(deadline)/10, 250*time.Millisecond)
 	return context.WithDeadlineCause(ctx, deadline.Add(-margin), errDeadlineNear)

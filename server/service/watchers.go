@@ -55,6 +55,7 @@ const unread = 32 << 10
 // typical call, this is enough. For later frames it starts another goroutine, so that the stream can end even if the client reads nothing.
 func (s *calls) pump(ctx context.Context, w call.Stream, leave func(), send func(outgoing) error) error {
 	watching, cancel := untilDeadline(ctx)
+	watching = &flat{watching, watching.Done()}
 	handed := false
 	defer func() {
 		if !handed {
