@@ -19,7 +19,7 @@ func waiting() *tooldv1.ListCallsRequest {
 	}
 }
 
-// eachWaiting calls take for each suspended call, oldest first, until take returns false.
+// eachWaiting invokes take for each suspended call, oldest first, until take returns false.
 func eachWaiting(ctx context.Context, c *client, request *tooldv1.ListCallsRequest, take func(*tooldv1.Call) bool) error {
 	for {
 		page, err := c.calls.ListCalls(ctx, request)

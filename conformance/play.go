@@ -114,7 +114,7 @@ func (p *player) ask(ctx context.Context, s *step) error {
 	return err
 }
 
-// within runs f and calls cancel when f takes longer than the player's patience. ctx must not be the context that cancel ends.
+// within runs f and invokes cancel when f takes longer than the player's patience. ctx must not be the context that cancel ends.
 func (p *player) within(ctx context.Context, cancel func(), f func() error) error {
 	late := time.AfterFunc(p.c.patience(), cancel)
 	err := f()

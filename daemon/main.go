@@ -44,7 +44,7 @@ func addCommands(a *cli.App, o options) {
 	a.AddTo("tools", toolCheckCommand(a))
 }
 
-// withAdmin returns a command that calls run with a client of the daemon that the flags name.
+// withAdmin returns a command that invokes run with a client of the daemon that the flags name.
 func withAdmin(a *cli.App, run func(context.Context, tooldv1.AdminServiceClient) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, _ []string) error {
 		conn, err := a.Dial()

@@ -146,7 +146,7 @@ func copyOut(a *cli.App) func(stream string, chunk []byte) error {
 	}
 }
 
-// inSandbox creates a runner for one command and calls do with it.
+// inSandbox creates a runner for one command and invokes do with it.
 func inSandbox(a *cli.App, c *cobra.Command, helper, profile, namespace string, do func(context.Context, *sandbox.Runner, *sandbox.Policy) error) error {
 	cfg, err := loadConfig(a, c)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Bounded calls fn, which is code of a hook or a tool, with a deadline; 0 means [DefaultDeadline]. Bounded returns at the deadline even
-// when fn does not. It converts a panic of fn to an error. With [NoDeadline] it calls fn in the goroutine of the caller.
+// Bounded invokes fn, which is code of a hook or a tool, with a deadline; 0 means [DefaultDeadline]. Bounded returns at the deadline even
+// when fn does not. It converts a panic of fn to an error. With [NoDeadline] it invokes fn in the goroutine of the caller.
 func Bounded[T any](ctx context.Context, d time.Duration, fn func(context.Context) (T, error)) (T, error) {
 	return BoundedOr(ctx, d, fn, nil)
 }
@@ -54,7 +54,7 @@ func BoundedOr[T any](ctx context.Context, d time.Duration, fn func(context.Cont
 
 var errGoexit = errors.New("the hook ended its goroutine")
 
-// Safely calls fn and converts a panic of fn to an error. The text of this error is for the operator.
+// Safely invokes fn and converts a panic of fn to an error. The text of this error is for the operator.
 func Safely(fn func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

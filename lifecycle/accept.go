@@ -75,7 +75,7 @@ func (r *request) admit(ctx context.Context, l *activeCall) (bool, error) {
 		c, err := e.store.Call(ctx, l.key)
 		if !errors.Is(err, store.ErrNotFound) {
 			l.fill(c, err)
-			return false, nil // The caller calls attach next, which returns a watcher of the call, or its load error.
+			return false, nil // The caller invokes attach next, which returns a watcher of the call, or its load error.
 		}
 	}
 	_, err := r.gap()

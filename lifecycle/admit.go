@@ -104,8 +104,8 @@ func (c *capacity) awaitTurn(ctx context.Context, resources []tool.Resource) out
 	return nil
 }
 
-// wait waits for the turn of the call. It publishes one event that says why the call is queued. It calls giveUp when the turn does not come
-// in time.
+// wait waits for the turn of the call. It publishes one event that says why the call is queued. It invokes giveUp when the turn does not
+// come in time.
 func (c *capacity) wait(ctx context.Context, turn <-chan struct{}, giveUp func(), why *call.Queued) outcome.Conclusion {
 	return c.waitFor(ctx, turn, giveUp, c.queueLimit(), why)
 }

@@ -79,7 +79,7 @@ func (p *pipeline) attempting(ctx context.Context) *attempt {
 	if p.outlived {
 		a.deadline = p.l.record().Attempts[p.attempt-1].Started.Add(a.limit)
 	}
-	if ctx.Err() != nil { // The context ended before l.attempt was set, so nothing else calls stopped.
+	if ctx.Err() != nil { // The context ended before l.attempt was set, so nothing else invokes stopped.
 		a.stopped()
 	}
 	return a

@@ -33,8 +33,8 @@ func (b behind) add(l *activeCall) {
 	b.Add(l)
 }
 
-// submit passes the published events of a call to the journal. It waits for the slot of the call but not for the journal, which calls done
-// later.
+// submit passes the published events of a call to the journal. It waits for the slot of the call but not for the journal, which invokes
+// done later.
 func (b behind) submit(l *activeCall, done func(*activeCall)) {
 	l.slot.Take()
 	l.mu.Lock()

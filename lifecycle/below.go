@@ -42,7 +42,7 @@ func stopNested(p *pipeline, most time.Duration) (left outcome.Nested) {
 	return left
 }
 
-// stopAfterDrain calls stop when endingTime has passed since the end of the drain period.
+// stopAfterDrain invokes stop when endingTime has passed since the end of the drain period.
 func stopAfterDrain(ctx context.Context, over <-chan struct{}, stop context.CancelFunc) {
 	select {
 	case <-ctx.Done():
@@ -58,7 +58,7 @@ func stopAfterDrain(ctx context.Context, over <-chan struct{}, stop context.Canc
 	}
 }
 
-// stopNestedAtEnd calls stopNested for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no
+// stopNestedAtEnd invokes stopNested for a pipeline run with a terminal outcome. It skips a tool that succeeded, because such a tool has no
 // nested calls left. A call whose result is a person's answer is not skipped: its tool did not run to its end and may have nested calls.
 // When the daemon stops, nested calls get only leastStop.
 func stopNestedAtEnd(ctx context.Context, p *pipeline, out *outcome.Terminal) {

@@ -166,7 +166,7 @@ func (e *Engine) turn(key call.Key, failures int, given func(c *call.Call, p *pi
 	return next.settlement, nil
 }
 
-// pollOperation calls turn for the schedule of operations. It returns an error only when the turn must be repeated. When the journal did
+// pollOperation invokes turn for the schedule of operations. It returns an error only when the turn must be repeated. When the journal did
 // not store the end of a call, the call leaves the schedule. It then has no owner, so [Engine.CheckOwners] recovers it.
 func (e *Engine) pollOperation(key call.Key, failures int) error {
 	_, err := e.turn(key, failures, nil)

@@ -159,7 +159,7 @@ func ioctl(f *os.File, request uintptr, arg unsafe.Pointer) error {
 	})
 }
 
-// control calls do with the file descriptor of f and keeps f in the poller.
+// control invokes do with the file descriptor of f and keeps f in the poller.
 func control(f *os.File, do func(fd uintptr) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

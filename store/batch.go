@@ -14,7 +14,7 @@ type Batches interface {
 	CreateBatch(ctx context.Context, b *call.Batch, calls []*Change) error
 	// Batch returns a batch. Errors: ErrNotFound, ErrTrimmed, ErrCorrupt.
 	Batch(ctx context.Context, key call.Key) (*call.Batch, error)
-	// OpenBatches calls visit with each batch that has not ended, in all namespaces. For a corrupt row it passes the key and an error.
+	// OpenBatches invokes visit with each batch that has not ended, in all namespaces. For a corrupt row it passes the key and an error.
 	OpenBatches(ctx context.Context, visit func(key call.Key, b *call.Batch, err error) error) error
 	// EndBatch durably marks a batch as ended now. If it has already ended, its first end time stays. While a batch is open, its calls are not
 	// trimmed. The batch itself is trimmed after its calls.

@@ -22,8 +22,8 @@ func (c *Clock) Resume(last call.Stamp) {
 	c.last = last
 }
 
-// Now returns the time. read returns a reading of this machine's clock, and the time of the clock to follow. Now calls read while it holds
-// a lock, because readings in the wrong order would count elapsed time twice.
+// Now returns the time. read returns a reading of this machine's clock, and the time of the clock to follow. Now invokes read while it
+// holds a lock, because readings in the wrong order would count elapsed time twice.
 func (c *Clock) Now(read func() (machine, now time.Time)) call.Stamp {
 	c.mu.Lock()
 	defer c.mu.Unlock()

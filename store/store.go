@@ -223,7 +223,7 @@ type Stats struct {
 type Store interface {
 	Batches
 
-	// Submit queues a change. The store calls done exactly once, from any goroutine, possibly before Submit returns. The argument of done
+	// Submit queues a change. The store invokes done exactly once, from any goroutine, possibly before Submit returns. The argument of done
 	// is nil when the change is as durable as it asked for. If a caller submits several changes without waiting, only changes of the same
 	// durability keep their order.
 	Submit(c *Change, done func(error))
@@ -244,7 +244,7 @@ type Store interface {
 	// [call.MaxChildren] calls of each parent, and at no more than [MaxSeeks] calls in all. For each run it returns the oldest of these
 	// calls. It leaves out corrupt rows.
 	Children(ctx context.Context, namespace string, parents []string) ([]*call.Call, error)
-	// Unfinished calls visit with each call that is NEW, RUNNING or RESUMING, in all namespaces, oldest first. For a corrupt row it passes
+	// Unfinished invokes visit with each call that is NEW, RUNNING or RESUMING, in all namespaces, oldest first. For a corrupt row it passes
 	// the key and an error.
 	Unfinished(ctx context.Context, visit func(key call.Key, c *call.Call, err error) error) error
 	// Due returns at most limit suspended calls of a namespace whose open suspension has expired by the store's clock. DueNamespaces
@@ -262,7 +262,7 @@ type Store interface {
 	Run(ctx context.Context, namespace, id string) (*Run, error)
 	// RunCounts returns how many calls of a run have each status.
 	RunCounts(ctx context.Context, namespace, id string) (map[call.Status]int, error)
-	// BlockedRuns calls visit with each blocked run.
+	// BlockedRuns invokes visit with each blocked run.
 	BlockedRuns(ctx context.Context, visit func(Run) error) error
 	// Expiring returns suspended calls of a namespace, in the order in which their open questions expire. It uses the fields Namespace,
 	// After, AfterExpiry and Limit of the query. It reads an index of the open questions of all namespaces.
@@ -300,7 +300,7 @@ type Store interface {
 	Actions(ctx context.Context, q ActionQuery) ([]Action, error)
 	// PutPolicy durably stores or removes a policy without a call.
 	PutPolicy(ctx context.Context, p Policy) error
-	// Policies calls visit with every policy, in all namespaces. For a broken policy it passes an error.
+	// Policies invokes visit with every policy, in all namespaces. For a broken policy it passes an error.
 	Policies(ctx context.Context, visit func(Policy, error) error) error
 	// EndRun stores the state of a run and removes its documents and policies. The run need not have calls.
 	EndRun(ctx context.Context, r Run) error
@@ -330,7 +330,7 @@ type Owned interface {
 
 // A SpoolSizer is a [Spool] that reports its contents. Every spool of this module implements it.
 type SpoolSizer interface {
-	// Sizes calls visit with each call that has streams, and their total size in bytes.
+	// Sizes invokes visit with each call that has streams, and their total size in bytes.
 	Sizes(ctx context.Context, visit func(key call.Key, bytes int64)) error
 }
 

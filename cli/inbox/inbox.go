@@ -26,7 +26,7 @@ type Daemon interface {
 	Changed(ctx context.Context) error
 	// Claim says that the user looks at a call, so that others see it. A repeated claim extends the time.
 	Claim(ctx context.Context, c *tooldv1.Call) error
-	// Decide sends a decision about a call and calls taken when the daemon has accepted it. outcome describes how the call continued.
+	// Decide sends a decision about a call and invokes taken when the daemon has accepted it. outcome describes how the call continued.
 	Decide(ctx context.Context, c *tooldv1.Call, d *tooldv1.Decision, taken func()) (outcome string, err error)
 }
 

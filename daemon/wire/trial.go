@@ -67,8 +67,8 @@ type trial struct {
 	before, after *permission.Gate
 }
 
-// begin waits until no other trial runs, and parses the rules. The caller calls end when the trial is over. When the text has an error, the
-// trial contains the error and no gates.
+// begin waits until no other trial runs, and parses the rules. The caller invokes end when the trial is over. When the text has an error,
+// the trial contains the error and no gates.
 func (t *rules) begin(ctx context.Context, p tool.Principal, text *string) (_ *trial, end func(), err error) {
 	select {
 	case t.busy <- struct{}{}:

@@ -61,7 +61,7 @@ func NewLine(cfg Config) *Line {
 	return &Line{name: cfg.Name, log: cfg.Log, slots: make(chan struct{}, cfg.AtOnce), times: metric.NewTimes()}
 }
 
-// Ask waits for a slot and calls ask. It counts an error of ask as a failure of the hook, unless the call was cancelled meanwhile.
+// Ask waits for a slot and invokes ask. It counts an error of ask as a failure of the hook, unless the call was cancelled meanwhile.
 func (l *Line) Ask(ctx context.Context, ask func(context.Context) error) error {
 	if err := l.enter(ctx); err != nil {
 		l.ended(ctx, 0, err)

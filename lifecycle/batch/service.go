@@ -123,7 +123,7 @@ func (s *Service) Wake(key call.Key) {
 	s.wakeExpected(key)
 }
 
-// Hold prevents a batch from beginning calls until the caller calls release. The batch need not be in memory.
+// Hold prevents a batch from beginning calls until the caller invokes release. The batch need not be in memory.
 func (s *Service) Hold(key call.Key) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ type Journal interface {
 	Call(ctx context.Context, key call.Key) (*call.Call, error)
 }
 
-// A Checker finds calls that should make progress although no part of this daemon works on them. Such a call is NEW, RUNNING or RESUMING
-// and has no pipeline run, batch, operation or hold. A correct engine never loses a call. Each call that the Checker finds therefore shows
+// A Checker finds calls that should make progress, but that no part of this daemon works on. Such a call is NEW, RUNNING or RESUMING and
+// has no pipeline run, batch, operation or hold. A correct engine never loses a call. Each call that the Checker finds therefore shows
 // a bug of the engine.
 type Checker struct {
 	Journal Journal

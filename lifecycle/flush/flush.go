@@ -41,7 +41,7 @@ type flight struct {
 	flushed chan struct{} // closed when the journal has stored or refused all items
 }
 
-// New returns an empty List. write starts to write an item, and calls done when it is written, possibly after write has returned. flushed
+// New returns an empty List. write starts to write an item, and invokes done when it is written, possibly after write has returned. flushed
 // is then called for an item that was passed to Add.
 func New[T any](write func(item T, done func(T)), flushed func(T)) *List[T] {
 	return &List[T]{write: write, flushed: flushed, flights: map[*flight]struct{}{}}
@@ -66,7 +66,7 @@ func (b *List[T]) Add(item T) {
 	}
 }
 
-// Postpone calls again(item) after a delay. Use it for an item that the journal refused for now. Until then, Count includes the item.
+// Postpone invokes again(item) after a delay. Use it for an item that the journal refused for now. Until then, Count includes the item.
 func (b *List[T]) Postpone(item T, again func(T)) {
 	b.away.Add(1)
 	time.AfterFunc(10*delay, func() {

@@ -17,7 +17,7 @@ type Scrubber struct {
 	Failed func(hook string, err error)
 }
 
-// Scrub calls look with each filter that applies. It returns false when a filter failed; the caller must then not use the data.
+// Scrub invokes look with each filter that applies. It returns false when a filter failed; the caller must then not use the data.
 func (p *Scrubber) Scrub(look func(hook.Scrubber)) bool {
 	clean := true
 	for i := range p.Set.Filter {

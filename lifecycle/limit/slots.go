@@ -136,7 +136,7 @@ func QueueFull(message string) error {
 	return &call.Refusal{Kind: call.ResourceExhausted, Reason: "QUEUE_FULL", Message: message, RetryAfter: time.Second}
 }
 
-// WaitElsewhere counts a call that waits for something other than a slot, until the caller calls done. [Slots.Full] includes these calls.
+// WaitElsewhere counts a call that waits for something other than a slot, until the caller invokes done. [Slots.Full] includes these calls.
 func (s *Slots) WaitElsewhere(d Demand) (done func()) {
 	s.countIn(&s.elsewhere, d, 1)
 	return func() { s.countIn(&s.elsewhere, d, -1) }
@@ -406,7 +406,7 @@ func (s *Slot) Take(from *Slots, d Demand) {
 }
 
 // Wait returns a channel that is closed when the call has a slot. The caller must then call [Slot.Granted]. To stop waiting, the caller
-// calls giveUp instead.
+// invokes giveUp instead.
 func (s *Slot) Wait() (turn <-chan struct{}, giveUp func()) { return s.slots.wait(&s.demand) }
 
 // Granted records that the call has the slot that it waited for.

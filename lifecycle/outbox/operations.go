@@ -120,7 +120,7 @@ func (o *Operations) Has(key call.Key) bool {
 	return o.of[key] != nil || o.turns[key] != nil || o.taken == key
 }
 
-// Take waits until the previous turn of a call is over and begins a new turn. The caller calls end when the turn is over.
+// Take waits until the previous turn of a call is over and begins a new turn. The caller invokes end when the turn is over.
 func (o *Operations) Take(key call.Key) (end func()) {
 	for {
 		o.mu.Lock()

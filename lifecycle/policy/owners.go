@@ -44,7 +44,7 @@ func (b RunOrThread) unknown() error {
 type RunStore interface {
 	Calls(ctx context.Context, q call.Query) (call.Page, error)
 	Run(ctx context.Context, namespace, id string) (*store.Run, error)
-	// BlockedRuns calls visit with each blocked run.
+	// BlockedRuns invokes visit with each blocked run.
 	BlockedRuns(ctx context.Context, visit func(store.Run) error) error
 }
 

@@ -26,7 +26,7 @@ const (
 // A Store stores policies. Its clock never runs backwards, so an expired rule stays expired.
 type Store interface {
 	Now() call.Stamp
-	// Policies calls visit with every policy of all namespaces. It passes a damaged policy together with its error.
+	// Policies invokes visit with every policy of all namespaces. It passes a damaged policy together with its error.
 	Policies(ctx context.Context, visit func(store.Policy, error) error) error
 	// PutPolicy durably stores or removes a policy that belongs to no call.
 	PutPolicy(ctx context.Context, p store.Policy) error

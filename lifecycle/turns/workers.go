@@ -13,7 +13,7 @@ type Workers struct {
 	closed bool
 }
 
-// Run calls fn in a goroutine and returns without waiting for it.
+// Run invokes fn in a goroutine and returns without waiting for it.
 func (w *Workers) Run(fn func()) {
 	w.mu.Lock()
 	if n := len(w.idle); n > 0 {

@@ -39,7 +39,7 @@ func (r *Records) Runs(ctx context.Context, p tool.Principal, q *call.RunQuery) 
 	return runs, next, err
 }
 
-// childRuns calls add with the newest call of each run that the run q.ParentRun started.
+// childRuns invokes add with the newest call of each run that the run q.ParentRun started.
 func (r *Records) childRuns(ctx context.Context, p tool.Principal, q *call.RunQuery, add func(newest *call.Call) (bool, error)) error {
 	if _, err := r.cfg.Owners.See(ctx, p, tool.RunScope, q.ParentRun); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (r *Records) isNewest(ctx context.Context, one call.Query, after int64) (bo
 	return newer == "", err
 }
 
-// each calls visit with the calls of a query until visit returns false. A page may be empty although more calls follow.
+// each invokes visit with the calls of a query until visit returns false. A page may be empty although more calls follow.
 func (r *Records) each(ctx context.Context, q call.Query, visit func(*call.Call) bool) error {
 	for {
 		page, err := r.cfg.Store.Calls(ctx, q)

@@ -230,7 +230,7 @@ func mcp(d map[string]any) error {
 	return nil
 }
 
-// each calls visit for a schema, and for the schemas under its properties and items.
+// each invokes visit for a schema, and for the schemas under its properties and items.
 func each(s map[string]any, visit func(map[string]any) error) error {
 	if err := visit(s); err != nil {
 		return err

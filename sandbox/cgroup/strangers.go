@@ -15,7 +15,7 @@ var ofPool = regexp.MustCompile(`^toold-.+-\d+\.(\d+)-[A-Z2-7]{10}\.\d+$`)
 // of removed groups. It keeps groups younger than age, and groups whose maker still runs.
 //
 // Only the start time identifies the maker, because its PID may belong to another PID namespace. SweepStrangers lists the groups before it
-// calls listAlive, so listAlive sees every maker that still runs. listAlive reads all processes of the machine.
+// invokes listAlive, so listAlive sees every maker that still runs. listAlive reads all processes of the machine.
 //
 // Removing a group that a daemon still needs does no harm: the daemon creates another one.
 func (p *Pool) SweepStrangers(age time.Duration, listAlive func() (func(start uint64) bool, error)) (removed int, err error) {

@@ -153,7 +153,7 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 }
 
 // mayGrant reports whether enough people can become these approvers through issuers and certificate rules. It returns true when an issuer or a
-// rule can give the role to any number of people. Otherwise it calls enough with each principal that a rule names, and returns true when
+// rule can give the role to any number of people. Otherwise it invokes enough with each principal that a rule names, and returns true when
 // enough does.
 func (e *External) mayGrant(namespace string, who *tool.Approvers, enough func(*Identity) bool) bool {
 	if e == nil {

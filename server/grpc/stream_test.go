@@ -56,9 +56,9 @@ func TestDeadlineEndsTheWatchingOnly(t *testing.T) {
 	}
 }
 
-// beforeDeadline calls ask with a deadline, and repeats this until an answer arrives in time. It returns the duration of the last call. It
-// repeats the call because the server ends a stream only 250 ms before the deadline. On a busy machine the last message may then arrive too
-// late, which the API allows.
+// beforeDeadline invokes ask with a deadline, and repeats this until an answer arrives in time. It returns the duration of the last call.
+// It repeats the call because the server ends a stream only 250 ms before the deadline. On a busy machine the last message may then arrive
+// too late, which the API allows.
 func beforeDeadline[T any](deadline time.Duration, ask func(ctx context.Context) (T, error)) (T, time.Duration, error) {
 	for tries := 0; ; tries++ {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)

@@ -18,8 +18,8 @@ type detached struct {
 	header http.Header // of the response
 }
 
-// detach takes the connection of a request over from net/http, which is possible for HTTP/1.1 only. It then calls serve in a new goroutine.
-// The context of serve has the credential of the request, and ends with the connection or with the server.
+// detach takes the connection of a request over from net/http, which is possible for HTTP/1.1 only. It then invokes serve in a new
+// goroutine. The context of serve has the credential of the request, and ends with the connection or with the server.
 func (s *Server) detach(w http.ResponseWriter, r *http.Request, serve func(context.Context, responder)) bool {
 	s.leaving.Lock()
 	defer s.leaving.Unlock()

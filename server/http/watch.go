@@ -118,7 +118,7 @@ func (s *Server) streamCalls(ctx context.Context, req *tooldv1.WatchCallsRequest
 		service.Out[tooldv1.WatchCallsResponse]{Send: func(res *tooldv1.WatchCallsResponse) error { return readable(res.GetFrame(), send) }, Abort: abort(ctx), Apart: true})
 }
 
-// readable calls send with a copy of the frame whose fields can be read.
+// readable invokes send with a copy of the frame whose fields can be read.
 func readable(f *tooldv1.Frame, send func(*tooldv1.Frame) error) error {
 	f, err := service.Readable(f)
 	if err != nil {

@@ -143,8 +143,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// watchOnce calls changed for each change after the revision, until the watch ends. If the revision is empty, it first requests one tool to
-// get the current revision, because a watch without a revision begins with all definitions.
+// watchOnce invokes changed for each change after the revision, until the watch ends. If the revision is empty, it first requests one tool
+// to get the current revision, because a watch without a revision begins with all definitions.
 func (s *Server) watchOnce(ctx context.Context, revision *string, changed func()) error {
 	if *revision == "" {
 		list, err := s.tools.ListTools(ctx, &tooldv1.ListToolsRequest{PageSize: 1})

@@ -162,7 +162,7 @@ func (s *calls) WatchCalls(req *tooldv1.WatchCallsRequest, stream grpc.ServerStr
 	})
 }
 
-// enterWatch starts a watch and counts it. The caller calls leave when the watch ends.
+// enterWatch starts a watch and counts it. The caller invokes leave when the watch ends.
 func (s *calls) enterWatch(ctx context.Context, req *tooldv1.WatchCallsRequest) (w call.Stream, leave func(), err error) {
 	if leave, err = s.watchers.acquire(access.From(ctx)); err != nil {
 		return nil, nil, err

@@ -6,8 +6,8 @@ import (
 	"github.com/toold-dev/toold/server/access"
 )
 
-// An interceptor is one step in the processing of a request. It has one concern, and calls r.next at most once. Unary requests, streams and
-// the items of a session use the same interceptors.
+// An interceptor is one step in the processing of a request. It has one concern, and invokes r.next at most once. Unary requests, streams
+// and the items of a session use the same interceptors.
 type interceptor func(ctx context.Context, r *request) error
 
 // A request holds the data that its interceptors share.

@@ -25,7 +25,7 @@ type watchers struct {
 
 type subject struct{ namespace, name string }
 
-// acquire counts a stream. The caller calls leave when the stream ends.
+// acquire counts a stream. The caller invokes leave when the stream ends.
 func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 	who := subject{p.Namespace, p.Subject}
 	ws.mu.Lock()
@@ -49,7 +49,7 @@ func (ws *watchers) acquire(p *access.Identity) (leave func(), err error) {
 // unread is the number of bytes that the transport certainly accepts without waiting for the client. The real number is larger.
 const unread = 32 << 10
 
-// pump sends the frames of a watcher until the watcher ends. It then closes the watcher, and calls leave unless that is nil.
+// pump sends the frames of a watcher until the watcher ends. It then closes the watcher, and invokes leave unless that is nil.
 //
 // As long as the transport certainly accepts the frames without waiting for the client, pump sends them in the calling goroutine. For a
 // typical call, this is enough. For later frames it starts another goroutine, so that the stream can end even if the client reads nothing.

@@ -19,13 +19,13 @@ import (
 // Workers accepts programs that connect to run tools.
 type Workers interface {
 	// Connect accepts a worker, or returns a [*call.Refusal] for an offer that it does not accept. The worker gets no work before the
-	// server calls ready, so that the server can send the response to the offer first.
+	// server invokes ready, so that the server can send the response to the offer first.
 	Connect(p tool.Principal, o link.Offer, line link.Line) (s WorkerSession, response link.Accepted, ready func(), err error)
 }
 
 // A WorkerSession is a connected worker. Each method with a parameter lease returns an error when the worker does not hold that lease.
 type WorkerSession interface {
-	// Receive calls take, which handles a message of the worker. The worker does not count as silent while take runs.
+	// Receive invokes take, which handles a message of the worker. The worker does not count as silent while take runs.
 	Receive(take func() error) error
 	Reporter(lease string) (tool.Reporter, error)
 	// ReadInput requests the input of a call from a position. most is the maximum number of bytes. done means that the worker reads no more

@@ -267,7 +267,7 @@ func (p *Plan) step(s *State, o *Op, at int64) {
 	s.row.Sequence = s.LastSequence
 }
 
-// Visit calls visit with each call of AskCalls and its state after the plan. changed means that the plan writes a row for the call.
+// Visit invokes visit with each call of AskCalls and its state after the plan. changed means that the plan writes a row for the call.
 func (p *Plan) Visit(visit func(key call.Key, s State, changed bool)) {
 	for key, s := range p.Calls {
 		visit(key, State{CallState: s.CallState, Position: s.Position, Trimmed: s.Trimmed}, s.row != nil)

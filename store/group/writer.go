@@ -38,7 +38,7 @@ type Database interface {
 	Failed(ctx context.Context, p *Plan, err error) (again bool, _ error)
 	// Read reads the data that a plan asks for, inside the open transaction.
 	Read(ctx context.Context, p *Plan) error
-	// Query runs a statement inside the open transaction and calls row with each row. SQLite numbers the parameters $1, $2, … in the order
+	// Query runs a statement inside the open transaction and invokes row with each row. SQLite numbers the parameters $1, $2, … in the order
 	// in which the text first uses them.
 	Query(ctx context.Context, text string, row func(rows.Row) error, args ...any) error
 	// Row reads a call inside the open transaction. If the call is stored in a pack with other calls, Row first moves it to a separate row
@@ -142,7 +142,7 @@ func (w *Writer) Do(o Op) error {
 	return <-done
 }
 
-// Queue is like Do, but does not wait. If Queue returns nil, the writer later calls done with the outcome.
+// Queue is like Do, but does not wait. If Queue returns nil, the writer later invokes done with the outcome.
 func (w *Writer) Queue(o Op, done func(error)) error {
 	o.done = done
 	return w.submit(&o, store.Full)

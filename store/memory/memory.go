@@ -122,7 +122,7 @@ func (s *Store) Close() error {
 	return s.spool.Close()
 }
 
-// Submit applies c before it returns. It calls done without a lock held.
+// Submit applies c before it returns. It invokes done without a lock held.
 func (s *Store) Submit(c *store.Change, done func(error)) { done(s.apply(c)) }
 
 // Commit applies c.
@@ -183,7 +183,7 @@ func (s *Store) write(make func(st *state, now call.Stamp) *effect) error {
 	return nil
 }
 
-// read calls f with the current state.
+// read invokes f with the current state.
 func (s *Store) read(ctx context.Context, f func(st *state) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

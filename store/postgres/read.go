@@ -11,7 +11,7 @@ import (
 	"github.com/toold-dev/toold/store/rows"
 )
 
-// read calls f with a reading connection. When the server is lost, read calls f again from the beginning, for up to Config.Lease.
+// read invokes f with a reading connection. When the server is lost, read invokes f again from the beginning, for up to Config.Lease.
 func (s *Store) read(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	pause := 5 * time.Millisecond
 	for until := time.Now().Add(s.cfg.Lease); ; pause = min(2*pause, 500*time.Millisecond) {
@@ -50,7 +50,7 @@ func (s *Store) readOnce(ctx context.Context, f func(context.Context, *pgx.Conn)
 	return f(ctx, conn.Conn())
 }
 
-// each scans each row of a statement into dest and then calls row. It calls reset each time before it executes the statement.
+// each scans each row of a statement into dest and then invokes row. It invokes reset each time before it executes the statement.
 func (s *Store) each(ctx context.Context, text string, dest []any, reset func(), row func() error, args ...any) error {
 	args = bind(args)
 	return s.read(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -59,7 +59,7 @@ func (s *Store) each(ctx context.Context, text string, dest []any, reset func(),
 	})
 }
 
-// scan runs a statement once, scans each row into dest and then calls row.
+// scan runs a statement once, scans each row into dest and then invokes row.
 func scan(ctx context.Context, conn *pgx.Conn, text string, dest []any, row func() error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {

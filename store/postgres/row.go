@@ -38,7 +38,7 @@ func (s *Store) Query(ctx context.Context, text string, reset func(), row func(r
 	})
 }
 
-// query runs a statement once and calls row with each row.
+// query runs a statement once and invokes row with each row.
 func query(ctx context.Context, conn *pgx.Conn, text string, row func(rows.Row) error, args ...any) error {
 	found, err := conn.Query(ctx, text, args...)
 	if err != nil {

@@ -23,7 +23,7 @@ type FeedPart struct {
 }
 
 // Feed returns at most limit entries of a feed with positions above after, in the order of their positions, and the newest position of the
-// journal. Feed calls read once for each part.
+// journal. Feed invokes read once for each part.
 func Feed(f store.Feed, after int64, limit int, read func(*FeedPart) error) (entries []store.FeedEntry, newest int64, err error) {
 	for {
 		p := FeedPart{Feed: f, After: after, Limit: limit - len(entries)}

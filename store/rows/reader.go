@@ -17,7 +17,7 @@ var ErrEnough = errors.New("enough")
 
 // A Database runs queries.
 type Database interface {
-	// Query calls row with each row. It may execute the query again after a failure. Each time, it calls reset before the first row.
+	// Query invokes row with each row. It may execute the query again after a failure. Each time, it invokes reset before the first row.
 	Query(ctx context.Context, text string, reset func(), row func(Row) error, args ...any) error
 	Now() call.Stamp // the store's clock
 }

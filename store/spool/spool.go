@@ -96,7 +96,7 @@ func (s *Spool) path(key call.Key, name string) string {
 	return filepath.Join(s.dir(key), hex.EncodeToString(sum[:20]))
 }
 
-// use calls f with the open stream. No other goroutine uses the stream meanwhile.
+// use invokes f with the open stream. No other goroutine uses the stream meanwhile.
 func (s *Spool) use(key call.Key, thread, name string, create bool, f func(*stream) error) error {
 	for {
 		st, err := s.acquire(key, name)

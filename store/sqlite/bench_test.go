@@ -238,7 +238,7 @@ func filled(b *testing.B) *sqlite.Store {
 	return s
 }
 
-// measured calls f repeatedly. It also reports the CPU time of each call of f, which varies less on a busy machine.
+// measured invokes f repeatedly. It also reports the CPU time of each call of f, which varies less on a busy machine.
 func measured(b *testing.B, name string, f func(i int) error) {
 	b.Run(name, func(b *testing.B) {
 		used := cpuTime(b)

@@ -127,7 +127,7 @@ func checkVersion(conn *sqlite.Conn) error {
 	return nil
 }
 
-// query runs a statement, which the connection caches, and calls row with each row. If row is nil, it ignores the rows.
+// query runs a statement, which the connection caches, and invokes row with each row. If row is nil, it ignores the rows.
 func query(conn *sqlite.Conn, text string, row func(*sqlite.Stmt) error, args ...any) error {
 	st, err := conn.Prepare(text)
 	if err != nil {

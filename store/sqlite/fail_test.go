@@ -152,7 +152,7 @@ func TestCallbacksOnce(t *testing.T) {
 	}
 }
 
-// hold blocks the writer until the test calls release. After that, next decides the error at each point.
+// hold blocks the writer until the test invokes release. After that, next decides the error at each point.
 func hold(t *testing.T, s *sqlite.Store, p *points, next func(string) error) (release func()) {
 	t.Helper()
 	entered, leave := make(chan struct{}), make(chan struct{})

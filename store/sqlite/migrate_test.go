@@ -39,7 +39,7 @@ func next(t *testing.T) fs.FS {
 }
 
 // TestMigrationCut (T91) stops the process or the machine at any write of a migration. Afterwards the migration must be stored completely
-// or not at all, and the next start must continue. The test is inside the package because it calls migrate with the schema of a future
+// or not at all, and the next start must continue. The test is inside the package because it invokes migrate with the schema of a future
 // release.
 func TestMigrationCut(t *testing.T) {
 	const calls = 120

@@ -87,7 +87,7 @@ func (k *known) take(m mark) {
 	}
 }
 
-// outages calls visit for every sampled moment of a log and every fate, until visit returns false. It skips an outage that has the same
+// outages invokes visit for every sampled moment of a log and every fate, until visit returns false. It skips an outage that has the same
 // files and allows the same states as an earlier one.
 func outages(base faultfs.Files, log []faultfs.Op, rng *rand.Rand, sampled func(at int) bool, visit func(outage) (more bool)) (moments int) {
 	power := faultfs.NewPower(base)

@@ -131,7 +131,7 @@ func (s *salvage) table(t salvageTable) error {
 	return cmp.Or(failed, s.ctx.Err())
 }
 
-// each calls take for each row of a statement, and reports whether the statement failed.
+// each invokes take for each row of a statement, and reports whether the statement failed.
 func (s *salvage) each(text string, take func(*sqlite.Stmt) error, args ...any) (broken bool) {
 	return query(s.from, text, take, args...) != nil
 }

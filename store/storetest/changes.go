@@ -80,7 +80,7 @@ func testCreateRace(t *testing.T, f *fixture) {
 	}
 }
 
-// race calls f n times concurrently. Exactly one call must succeed, and lost must return true for the errors of the others. race returns
+// race invokes f n times concurrently. Exactly one call must succeed, and lost must return true for the errors of the others. race returns
 // the index of the call that succeeded.
 func race(n int, f func(i int) error, lost func(error) bool, t *testing.T) int {
 	t.Helper()

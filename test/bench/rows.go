@@ -80,7 +80,7 @@ func pairOver(ctx context.Context, s *settings, clients, connections int, do op,
 	})
 }
 
-// besideBare starts a daemon and the bare server, and calls measure with both.
+// besideBare starts a daemon and the bare server, and invokes measure with both.
 func besideBare(ctx context.Context, s *settings, measure func(daemon, reference *process) (result, error)) (result, error) {
 	daemon, err := startDaemon(ctx, s)
 	if err != nil {

@@ -51,7 +51,7 @@ func suspension(int) *store.Change {
 	return &store.Change{Call: c, Create: true, Events: suspendedEvents(c), Durability: store.Normal}
 }
 
-// These constants describe the journal for the rows that measure reads. One of every waitingShare calls is suspended; the others have
+// These constants describe the journal in which the benchmark measures reads. One of every waitingShare calls is suspended; the others have
 // ended.
 const (
 	manyCalls    = 1_000_000

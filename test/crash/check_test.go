@@ -84,7 +84,7 @@ func (l *life) quiet() error {
 	}
 }
 
-// each calls f for the items, several at a time. Each goroutine has its own random source.
+// each invokes f for the items, several at a time. Each goroutine has its own random source.
 func (l *life) each(items []*item, rng *rand.Rand, f func(*item, *rand.Rand)) {
 	next := make(chan *item)
 	var crew sync.WaitGroup

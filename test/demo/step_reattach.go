@@ -91,7 +91,7 @@ func (s *stage) startLong(ctx context.Context) (string, <-chan error, error) {
 	return c.GetCallId(), approver, nil
 }
 
-// follow reads into a tape until its call ends, starting at the tape's cursor. It calls each after every frame.
+// follow reads into a tape until its call ends, starting at the tape's cursor. It invokes each after every frame.
 func (s *stage) follow(ctx context.Context, a *api, t *tape, each func()) error {
 	stream, err := a.watch(ctx, t.callID, t.cursor, true)
 	if err != nil {

@@ -37,9 +37,9 @@ func WithDescribe[Args any](describe func(ctx context.Context, call *tool.Call, 
 	return func(t *typedTool[Args]) { t.describe = describe }
 }
 
-// New returns a tool that calls run with the arguments as an Args, which must be a struct. When the descriptor has no parameters, New sets
-// them to the schema of Args. When it has parameters, they may permit values that do not fit Args; such values are rejected when the call
-// is validated.
+// New returns a tool that invokes run with the arguments as an Args, which must be a struct. When the descriptor has no parameters, New
+// sets them to the schema of Args. When it has parameters, they may permit values that do not fit Args; such values are rejected when the
+// call is validated.
 //
 // New panics when Args has no schema, because that is a programming error.
 func New[Args any](d tool.Descriptor, run func(ctx context.Context, call *tool.Call, args Args) (*tool.Result, error), opts ...Option[Args]) tool.Tool {

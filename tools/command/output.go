@@ -98,7 +98,7 @@ type splitter struct {
 	number  int // number of the current line
 }
 
-// write calls take for each line that chunk completes.
+// write invokes take for each line that chunk completes.
 func (s *splitter) write(chunk []byte, take func([]byte) error) error {
 	for {
 		text, rest, whole := bytes.Cut(chunk, []byte{'\n'})

@@ -192,7 +192,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// cancelling is an Exec that calls printed after each output of the program, and ended after the program has ended.
+// cancelling is an Exec that invokes printed after each output of the program, and ended after the program has ended.
 type cancelling struct {
 	command.Exec
 	printed, ended func()

@@ -67,7 +67,7 @@ func TestReplaceOnlyWhatIsExpected(t *testing.T) {
 	}
 }
 
-// meddler is a context that calls do once, as soon as a temporary file exists beside the file that is replaced. So a test can change the
+// meddler is a context that invokes do once, as soon as a temporary file exists beside the file that is replaced. So a test can change the
 // file at this moment.
 type meddler struct {
 	context.Context

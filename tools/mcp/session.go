@@ -111,7 +111,7 @@ func (n *session) askAgain() {
 	}
 }
 
-// close ends the connection. The SDK waits for open requests, which a server may never answer. So close calls cut after endGrace, which
+// close ends the connection. The SDK waits for open requests, which a server may never answer. So close invokes cut after endGrace, which
 // ends the wait.
 func (n *session) close(cut func()) {
 	grace := time.AfterFunc(endGrace, cut)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	early        = 30 * time.Second // time before its expiry at which a token is renewed; a token valid for less than twice this time is renewed at half its lifetime
+	early        = 30 * time.Second // a token is renewed this long before it expires; a token valid for less than twice this time is renewed at half its lifetime
 	renewalTime  = 10 * time.Second // time limit of a renewal
 	renewalPause = 5 * time.Second  // pause after a failed renewal, as long as the token is still valid
 )

@@ -175,7 +175,7 @@ func (h *Hub) replaced(s *Session, previous string) {
 	}
 }
 
-// Receive calls take, which processes a message of the worker and may wait for the journal. While take runs, the worker does not count as
+// Receive invokes take, which processes a message of the worker and may wait for the journal. While take runs, the worker does not count as
 // silent.
 func (s *Session) Receive(take func() error) error {
 	s.busy.Store(true)

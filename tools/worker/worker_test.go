@@ -177,7 +177,7 @@ func offer(ids ...string) link.Offer {
 	return o
 }
 
-// connect connects a worker and calls ready, so that the worker gets work.
+// connect connects a worker and invokes ready, so that the worker gets work.
 func (w *world) connect(o link.Offer) (*worker.Session, *line, link.Accepted) {
 	w.t.Helper()
 	l := &line{}

@@ -11,7 +11,7 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
-// files calls f with each file of the API.
+// files invokes f with each file of the API.
 func files(t *testing.T, f func(protoreflect.FileDescriptor)) {
 	t.Helper()
 	n := 0
@@ -25,7 +25,7 @@ func files(t *testing.T, f func(protoreflect.FileDescriptor)) {
 	}
 }
 
-// methods calls f with each method of the API.
+// methods invokes f with each method of the API.
 func methods(t *testing.T, f func(protoreflect.MethodDescriptor)) {
 	t.Helper()
 	n := 0
@@ -205,7 +205,7 @@ func TestJSONIsNeverConverted(t *testing.T) {
 	})
 }
 
-// walk calls f with each field of md at any depth. It skips messages that are in seen.
+// walk invokes f with each field of md at any depth. It skips messages that are in seen.
 func walk(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool, f func(protoreflect.FieldDescriptor)) {
 	if seen[md.FullName()] {
 		return

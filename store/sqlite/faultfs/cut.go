@@ -90,7 +90,7 @@ func (p *Power) Pending() (n int) {
 	return n
 }
 
-// Cut returns the files that a power loss at this moment leaves. It calls choose for each operation that is not synced. The order is by
+// Cut returns the files that a power loss at this moment leaves. It invokes choose for each operation that is not synced. The order is by
 // file name, and for each file by operation.
 func (p *Power) Cut(choose func(Op) Survival) Files {
 	files := maps.Clone(p.durable)

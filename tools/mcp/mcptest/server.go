@@ -137,7 +137,7 @@ func pieces(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) 
 	}}, nil
 }
 
-// ask asks a question in all eras. With a client of an earlier era, the SDK asks the question itself and then calls ask again.
+// ask asks a question in all eras. With a client of an earlier era, the SDK asks the question itself and then invokes ask again.
 func (s server) ask(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	name, ok := r.Params.InputResponses["name"].(*sdk.ElicitResult)
 	if !ok {
