@@ -3,6 +3,7 @@ package toold
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -11,10 +12,16 @@ import (
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
 
+// suspensionID is the path of the id of a question in a read mask.
+const suspensionID = "suspension.suspension_id"
+
 // Waiting returns the calls that wait for a decision, oldest first.
 func (c *Client) Waiting(ctx context.Context, r *tooldv1.ListCallsRequest) iter.Seq2[*tooldv1.Call, error] {
 	return func(yield func(*tooldv1.Call, error) bool) {
 		r.Statuses, r.Order = []tooldv1.CallStatus{tooldv1.CallStatus_CALL_STATUS_SUSPENDED}, tooldv1.CallOrder_CALL_ORDER_OLDEST_FIRST
+		if paths := r.GetReadMask().GetPaths(); len(paths) > 0 && !slices.Contains(paths, suspensionID) { // Inbox and WhoAmI need the id.
+			r.ReadMask = &fieldmaskpb.FieldMask{Paths: append(slices.Clip(paths), suspensionID)}
+		}
 		for r.PageToken = ""; ; {
 			page, err := again(ctx, c.patience, func() (*tooldv1.ListCallsResponse, error) { return c.Calls.ListCalls(ctx, r) })
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	tooldv1 "github.com/toold-dev/toold/proto/toold/v1"
 )
@@ -39,6 +40,9 @@ func (s *asking) WatchInbox(r *tooldv1.WatchInboxRequest, out grpc.ServerStreami
 }
 
 func (s *asking) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*tooldv1.ListCallsResponse, error) {
+	if want := []string{"call_id", "suspension.suspension_id"}; !slices.Equal(r.GetReadMask().GetPaths(), want) {
+		return nil, status.Errorf(codes.InvalidArgument, "the read mask is %v, not %v", r.GetReadMask(), want)
+	}
 	s.lists++
 	var page tooldv1.ListCallsResponse
 	for i := range s.lists {
@@ -49,12 +53,12 @@ func (s *asking) ListCalls(_ context.Context, r *tooldv1.ListCallsRequest) (*too
 }
 
 // TestInbox checks that each question comes once, also when the stream breaks. The client reads the list again only when the stream reports
-// something new.
+// something new. The client adds the id of the question to the read mask.
 func TestInbox(t *testing.T) {
 	s := &asking{listed: make(chan struct{}, 100)}
 	c := serve(t, admin(&versioned{}), calls(s))
 	var got []string
-	for call, err := range c.Inbox(t.Context(), &tooldv1.ListCallsRequest{}) {
+	for call, err := range c.Inbox(t.Context(), &tooldv1.ListCallsRequest{ReadMask: &fieldmaskpb.FieldMask{Paths: []string{"call_id"}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

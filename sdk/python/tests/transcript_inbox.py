@@ -4,14 +4,17 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), ".."))
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from toold import Client, aio
 
 address, token = sys.argv[1], os.environ["TOOLD_TEST_TOKEN"]
+MASK = FieldMask(paths=["call_id"])
 
 
 async def main():
     async with aio.Client(address, token) as client:
-        inbox = client.inbox()
+        inbox = client.inbox(read_mask=MASK)
         while await asyncio.to_thread(sys.stdin.readline):
             print((await anext(inbox)).call_id, flush=True)
 
@@ -19,6 +22,6 @@ async def main():
 if sys.argv[2:] == ["aio"]:
     asyncio.run(main())
 else:
-    inbox = Client(address, token).inbox()
+    inbox = Client(address, token).inbox(read_mask=MASK)
     while sys.stdin.readline():
         print(next(inbox).call_id, flush=True)

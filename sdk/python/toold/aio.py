@@ -130,6 +130,8 @@ class Client:
 
     async def waiting(self, *, timeout: float | None = None, **filter: Any) -> AsyncGenerator[calls.Call, None]:
         request = pb.ListCallsRequest(statuses=[calls.CALL_STATUS_SUSPENDED], order=pb.CALL_ORDER_OLDEST_FIRST, **filter)
+        if request.read_mask.paths:  # inbox and who_am_i need the id of the question
+            request.read_mask.paths.append("suspension.suspension_id")
         retry = self._retry(timeout)
         while True:
             page = await self._request(self.calls.ListCalls, request, retry)

@@ -132,8 +132,10 @@ export class Client {
   /** Yields the calls that wait for a decision, oldest first. */
   async *waiting(filter: WaitingFilter = {}, o: RequestOptions = {}): AsyncGenerator<Call> {
     const until = limit(o);
+    const paths = filter.readMask?.paths ?? [];
+    const readMask = paths.length > 0 ? { paths: [...paths, "suspension.suspension_id"] } : undefined; // inbox and whoAmI need the id of the question
     for (let pageToken = ""; ;) {
-      const request = { ...filter, statuses: [CallStatus.SUSPENDED], order: CallOrder.OLDEST_FIRST, pageToken } as MessageInitShape<typeof ListCallsRequestSchema>;
+      const request = { ...filter, readMask, statuses: [CallStatus.SUSPENDED], order: CallOrder.OLDEST_FIRST, pageToken } as MessageInitShape<typeof ListCallsRequestSchema>;
       const page = await this.request({ signal: until }, (signal) => this.calls.listCalls(request, { signal }));
       yield* page.calls;
       if (!(pageToken = page.nextPageToken)) return;
