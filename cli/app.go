@@ -39,8 +39,8 @@ type App struct {
 
 	connection connection
 	added      []addition
-	editing    atomic.Bool // an editor has the terminal and handles Ctrl-C itself
-	started    bool        // a command has begun to run; every error before that is a usage error
+	editing    atomic.Int32 // not zero while an editor has the terminal and handles Ctrl-C itself
+	started    bool         // a command has begun to run; every error before that is a usage error
 }
 
 // New returns the command line for this process and its standard streams.
@@ -60,7 +60,7 @@ func (a *App) Main(args []string) int {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		for s := range signals {
-			if s == os.Interrupt && a.editing.Load() { // Ctrl-C reaches every process of the terminal, also the editor
+			if s == os.Interrupt && a.editing.Load() > 0 { // Ctrl-C reaches every process of the terminal, also the editor
 				continue
 			}
 			signal.Stop(signals) // restores the default action: a second signal kills the process

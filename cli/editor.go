@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // edit opens text in the user's editor and returns the edited JSON text. The editor runs on the user's terminal, with the user's rights and
@@ -38,8 +39,9 @@ func (a *App) edit(ctx context.Context, text string) (string, error) {
 	// name. The trap keeps the shell alive on Ctrl-C and leaves the editor's handling of it unchanged.
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	command.Stdin, command.Stdout, command.Stderr, command.Env = a.In, a.Err, a.Err, a.Environ
-	a.editing.Store(true)
-	defer a.editing.Store(false)
+	a.editing.Add(1)
+	const late = 500 * time.Millisecond // a Ctrl-C that ended the editor may reach this process only after the end
+	defer time.AfterFunc(late, func() { a.editing.Add(-1) })
 	if err := command.Run(); err != nil {
 		return "", fmt.Errorf("editor %s: %w", editor, err)
 	}
