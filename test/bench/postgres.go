@@ -25,7 +25,7 @@ const postgresWriters = 64
 // postgresJournal compares the PostgreSQL journal with direct writes of the same rows. The journal commits the changes of many writers in
 // one transaction. The direct writers use one transaction per change, each on its own connection.
 func postgresJournal(ctx context.Context, s *settings) (out result, err error) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // This is the setting of the daemon. It applies to the journal and to the direct writers.
+	defer debug.SetGCPercent(debug.SetGCPercent(600)) // This is the setting of the daemon. It applies to the journal and to the direct writers.
 	server, err := pgtest.Start("shared_buffers=128MB", fmt.Sprint("max_connections=", postgresWriters+20))
 	if err != nil {
 		return out, err
