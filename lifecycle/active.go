@@ -92,6 +92,19 @@ func (e *Engine) current(ctx context.Context, key call.Key) (*call.Call, error) 
 	return l.snapshot(), nil
 }
 
+// Settled returns the current record of a call after a write in progress. It is at least as new as each post that can be read, because the
+// journal has the posts of a change before the record in memory changes.
+func (e *Engine) Settled(ctx context.Context, key call.Key) (*call.Call, error) {
+	l, err := e.acquire(ctx, key)
+	if err != nil {
+		return nil, refusal.OfCall(err, key.ID)
+	}
+	defer l.release()
+	l.slot.Take()
+	defer l.unslot()
+	return l.snapshot(), nil
+}
+
 // reference returns the entry of a call in memory, and creates it if there is none. fill reports that the entry is new: the caller must
 // then call [activeCall.fill].
 func (e *Engine) reference(key call.Key) (l *activeCall, fill bool) {

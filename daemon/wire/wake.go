@@ -153,7 +153,7 @@ func past(err error) bool {
 
 // wake resumes a suspended subagent if all calls for which it waits have ended.
 func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal, id string) error {
-	c, err := e.Records().Get(ctx, as, id)
+	c, err := e.Settled(ctx, call.Key{Namespace: as.Namespace, ID: id})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (w *Waker) wake(ctx context.Context, e *lifecycle.Engine, as tool.Principal
 		return nil
 	}
 	for _, id := range subagent.Waiting(c.Checkpoint) {
-		child, err := e.Records().Get(ctx, as, id)
+		child, err := e.Settled(ctx, call.Key{Namespace: as.Namespace, ID: id})
 		switch {
 		case err != nil && !past(err):
 			return err
