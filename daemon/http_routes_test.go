@@ -20,7 +20,7 @@ func TestHTTPRoutes(t *testing.T) {
 		"GET /nothing": "404 not_found", "POST /toold.v1.CallService/Nothing": "404 not_found", "PUT /login": "405 unimplemented GET, HEAD, POST",
 		"POST /healthz": "405 unimplemented GET, HEAD", "DELETE /v1/watch": "405 unimplemented GET, HEAD", "HEAD /v1/watch": "405  GET",
 		"GET /v1/ui/decisions": "405 unimplemented POST", "HEAD /v1/agui/runs/x/stream": "405  GET", "HEAD /v1/ui/threads/x/stream": "405  GET",
-		"HEAD /readyz": "200  ", "GET /v1/calls/x/artifacts/../y": "404 not_found",
+		"HEAD /readyz": "200  ", "POST /toold.v1.AdminService%2FGetInfo": "404 not_found", "POST //toold.v1.AdminService/GetInfo": "400 invalid_argument", "GET /v1/calls/x/artifacts/../y": "404 not_found",
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		status, text := b.do(method, path, b.token, "")

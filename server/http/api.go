@@ -14,9 +14,10 @@ import (
 	"github.com/toold-dev/toold/server/service"
 )
 
-// methods returns the handlers of all methods of the API, by path. They speak Connect, gRPC-Web and gRPC, with JSON or protobuf.
-func (s *Server) methods() map[string]http.Handler {
-	a := &api{map[string]http.Handler{}, s.cfg.Service, connect.WithHandlerOptions(connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1<<10), withForms()),
+// registerAPI adds every method of the API to mux. It also returns their handlers by path. The handlers speak Connect, gRPC-Web and gRPC, with
+// JSON or protobuf.
+func (s *Server) registerAPI(mux *http.ServeMux) map[string]http.Handler {
+	a := &api{mux, map[string]http.Handler{}, s.cfg.Service, connect.WithHandlerOptions(connect.WithReadMaxBytes(service.MaxMessage), connect.WithCompressMinBytes(1<<10), withForms()),
 		plainForms(), &sync.Pool{New: func() any { return new(buffers) }}}
 	calls, tools, documents, admin := s.cfg.Service.Calls, s.cfg.Service.Tools, s.cfg.Service.Documents, s.cfg.Service.Admin
 	stream(a, tooldv1.CallService_ExecuteTool_FullMethodName, calls.ExecuteTool)
@@ -96,11 +97,17 @@ func registerAdmin(a *api, admin tooldv1.AdminServiceServer) {
 
 // An api registers methods with common options.
 type api struct {
-	methods map[string]http.Handler // by path
+	mux     *http.ServeMux
+	methods map[string]http.Handler // by path; see route
 	service *service.Service
 	options connect.HandlerOption
 	forms   map[string]*plainForm
 	buffers *sync.Pool
+}
+
+func (a *api) handle(name string, h http.Handler) {
+	a.mux.Handle(name, h)
+	a.methods[name] = h
 }
 
 // An envelope holds a message of any type. Without it, the compiler would make a copy of Connect's generic code for each pair of message
@@ -130,22 +137,22 @@ func unary[Req, Res any, M message[Req], N message[Res]](a *api, name string, f 
 	m := &method{name: name, service: a.service, open: opener[Req, M](), forms: a.forms, buffers: a.buffers}
 	m.call = func(ctx context.Context, req proto.Message) (proto.Message, error) { return f(ctx, req.(M)) }
 	m.connect = m.throughConnect(a.with(m.open))
-	a.methods[name] = m
+	a.handle(name, m)
 }
 
 func stream[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(*Req, grpc.ServerStreamingServer[Res]) error) {
-	a.methods[name] = connect.NewServerStreamHandler(name, func(ctx context.Context, r *connect.Request[envelope], out *connect.ServerStream[envelope]) error {
+	a.handle(name, connect.NewServerStreamHandler(name, func(ctx context.Context, r *connect.Request[envelope], out *connect.ServerStream[envelope]) error {
 		send := func(res *Res) error { return out.Send(&envelope{N(res)}) }
 		if err := service.Stream(ctx, a.service, name, f, (*Req)(r.Msg.Message.(M)), service.Out[Res]{Send: send, Abort: abort(ctx)}); err != nil {
 			return toConnect(err)
 		}
 		return nil
-	}, a.with(opener[Req, M]()))
+	}, a.with(opener[Req, M]())))
 }
 
 // bidi registers a method in which client and server send messages independently of each other. Such a method needs HTTP/2.
 func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f func(grpc.BidiStreamingServer[Req, Res]) error) {
-	a.methods[name] = connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[envelope, envelope]) error {
+	a.handle(name, connect.NewBidiStreamHandler(name, func(ctx context.Context, both *connect.BidiStream[envelope, envelope]) error {
 		serve := func(stream grpc.BidiStreamingServer[Req, Res]) error {
 			unlimitBody(ctx)
 			return f(stream)
@@ -163,7 +170,7 @@ func bidi[Req, Res any, M message[Req], N message[Res]](a *api, name string, f f
 			return toConnect(err)
 		}
 		return nil
-	}, a.with(opener[Req, M]()))
+	}, a.with(opener[Req, M]())))
 }
 
 // abort returns a function that interrupts writes of the response to which ctx belongs.

@@ -13,6 +13,7 @@ import (
 // routes returns the handler of all requests. Each route is one line.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
+	methods := s.registerAPI(mux)
 	s.registerLogin(mux)
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", s.readiness)
@@ -36,7 +37,7 @@ func (s *Server) routes() http.Handler {
 		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.MCP)
 		mux.Handle("GET /.well-known/oauth-protected-resource/mcp", s.cfg.MCP)
 	}
-	return s.endSlow(s.protect(s.withPages(s.withCredential(formFromQuery(route(s.methods(), mux))))))
+	return s.endSlow(s.protect(s.withPages(s.withCredential(formFromQuery(route(methods, mux))))))
 }
 
 // withPages serves the pages of the console. It does not check the session, because a link on another site may open such a page.

@@ -78,8 +78,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// newHTTP returns a server of net/http with the limits for requests. Streams of messages from a client with a credential have no time limit;
-// see unlimitBody.
+// newHTTP returns a server of net/http with the limits for requests. A client with a credential may send a stream of messages without a time
+// limit; see unlimitBody.
 func newHTTP(handler http.Handler) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -19,7 +19,7 @@ func (s *Server) endSlow(next http.Handler) http.Handler {
 	})
 }
 
-// An exchange has what the server adds to a request and its response. One struct needs one allocation; separate parts would need four.
+// An exchange has what the server adds to a request and its response. One struct needs one allocation; separate parts would need three.
 type exchange struct {
 	http.ResponseController
 	out        timedWriter

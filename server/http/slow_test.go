@@ -19,7 +19,7 @@ func slowServer(t *testing.T, two bool, handler http.HandlerFunc) (*httptest.Ser
 	s := &Server{cfg: Config{Stall: 200 * time.Millisecond}}
 	at := httptest.NewUnstartedServer(nil)
 	at.Config = newHTTP(s.endSlow(handler))
-	at.Config.ReadTimeout = min(at.Config.ReadTimeout, 200*time.Millisecond) // zero, which means no limit, stays zero
+	at.Config.ReadTimeout = min(at.Config.ReadTimeout, 200*time.Millisecond) // Zero means no limit. It stays zero, so that the test fails.
 	at.Start()
 	t.Cleanup(at.Close)
 	client := at.Client()
@@ -33,7 +33,7 @@ func slowServer(t *testing.T, two bool, handler http.HandlerFunc) (*httptest.Ser
 }
 
 // TestT119SlowClients (T119) checks that a handler does not wait long for a slow client. One client does not send its body, and one does
-// not read its response.
+// not read its response. Each client gets the beginning of a response, or the end of its connection.
 func TestT119SlowClients(t *testing.T) {
 	for name, two := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -54,16 +54,28 @@ func TestT119SlowClients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if body != http.NoBody {
+					req.ContentLength = 10
+				}
+				answered := make(chan struct{})
 				go func() {
-					if resp, err := client.Do(req); err == nil {
+					resp, err := client.Do(req)
+					close(answered)
+					if err == nil {
 						<-ctx.Done() // Do not read the response.
 						resp.Body.Close()
 					}
 				}()
+				late := time.After(10 * time.Second)
 				select {
 				case <-ended:
-				case <-time.After(10 * time.Second):
+				case <-late:
 					t.Errorf("%s: the handler still waits", what)
+				}
+				select {
+				case <-answered:
+				case <-late:
+					t.Errorf("%s: the client gets neither a response nor the end of the connection", what)
 				}
 				cancel()
 			}
