@@ -96,6 +96,17 @@ func TestPlainRequests(t *testing.T) {
 		"empty": ``, "white space": ` `, "too large": `{"spec":{"arguments":"` + strings.Repeat("x", 4<<20) + `"}}`,
 		"large": call + `"{\"text\":\"` + strings.Repeat("x", 1<<20) + `\"}"}}`,
 	}
+	prepare := func(path, body string) {
+		t.Helper()
+		got, err := post(within(t), client, base+path, tokenOf("alice"), "application/json", body, nil)
+		must(t, err)
+		if got.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s", path, got.Status, got.Body)
+		}
+	}
+	prepare(tooldv1.CallService_CallTool_FullMethodName, requests["a call"])
+	prepare(tooldv1.CallService_CallTool_FullMethodName, requests["an unknown tool"])
+	prepare(tooldv1.CallService_ListCalls_FullMethodName, "{}") // The list waits until the calls are stored. Otherwise their records could change between two requests.
 	for name, body := range requests {
 		for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json; form=readable", "Application/JSON", "application/json;charset=utf-8", "text/plain", ""} {
 			for _, token := range []string{tokenOf("alice"), "wrong-0123456789-0123456789", ""} {
