@@ -39,7 +39,7 @@ type App struct {
 
 	connection connection
 	added      []addition
-	editing    atomic.Int32 // not zero while an editor has the terminal and handles Ctrl-C itself
+	editing    atomic.Int32 // not zero while an editor handles Ctrl-C itself, and for half a second after it has ended
 	started    bool         // a command has begun to run; every error before that is a usage error
 }
 

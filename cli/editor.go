@@ -40,7 +40,7 @@ func (a *App) edit(ctx context.Context, text string) (string, error) {
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", "trap : INT; "+editor+` "$1"`, "sh", file)
 	command.Stdin, command.Stdout, command.Stderr, command.Env = a.In, a.Err, a.Err, a.Environ
 	a.editing.Add(1)
-	const late = 500 * time.Millisecond // a Ctrl-C that ended the editor may reach this process only after the end
+	const late = 500 * time.Millisecond // a Ctrl-C that ended the editor may reach this process only after the editor has ended
 	defer time.AfterFunc(late, func() { a.editing.Add(-1) })
 	if err := command.Run(); err != nil {
 		return "", fmt.Errorf("editor %s: %w", editor, err)

@@ -47,7 +47,7 @@ type pipeline struct {
 	process    *tool.ProcessReport
 	found      findings
 	commands   []tool.Command // document commands of Before hooks, stored with the call
-	suppressed []call.Event   // events that filters held back and then released with a question. The question was not stored, so they are published with the end
+	suppressed []call.Event   // events that filters held back and then released with a question. The question was not stored, so they are published when the call ends
 	preallocated
 }
 

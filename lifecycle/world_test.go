@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// start executes a call as a request for a stream does, and returns the watcher of the call.
+// start starts a call in the same way as a stream of the API, and returns the watcher of the call.
 func (w *world) start(s call.Spec, o call.ExecuteOptions) call.Watcher {
 	w.t.Helper()
 	watcher, err := w.e.Execute(w.t.Context(), alice, s, o)

@@ -153,8 +153,8 @@ func (e *External) identifyCertificate(cert *x509.Certificate) (*Identity, error
 }
 
 // mayGrant reports whether enough people can become these approvers through issuers and certificate rules. It returns true when an issuer or a
-// rule can give the role to any number of people. Otherwise it invokes enough with each principal that a rule names, and returns true when
-// enough does.
+// rule can give the role to any number of people. Otherwise it passes each principal that a rule names to enough, and returns true as
+// soon as enough returns true.
 func (e *External) mayGrant(namespace string, who *tool.Approvers, enough func(*Identity) bool) bool {
 	if e == nil {
 		return false

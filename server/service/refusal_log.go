@@ -22,7 +22,8 @@ func (s *Service) logRefusal(ctx context.Context, r *request) error {
 	return err
 }
 
-// logRefused is not part of logRefusal, whose frame stays on the stack during the whole request.
+// logRefused is not part of logRefusal: the fields of the log line would enlarge the frame of logRefusal, which stays on the stack during the
+// whole request.
 func (s *Service) logRefused(ctx context.Context, r *request, refusal *call.Refusal) {
 	level := zap.DebugLevel
 	if refusal.Kind == call.Unauthenticated || refusal.Kind == call.PermissionDenied {

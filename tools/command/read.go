@@ -194,7 +194,7 @@ func (r *reader) fields(n *yaml.Node, to any, path string, depth int) {
 	r.group(n, reflect.ValueOf(to).Elem(), path, depth)
 }
 
-// members passes each member of a mapping to do. below is the path of the member. members rejects duplicate keys.
+// members invokes do with each member of a mapping. below is the path of the member. members rejects duplicate keys.
 func (r *reader) members(n *yaml.Node, path string, do func(key, value *yaml.Node, below string)) {
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {

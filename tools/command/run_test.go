@@ -192,7 +192,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// cancelling is an Exec that invokes printed after each output of the program, and ended after the program has ended.
+// cancelling is an Exec that invokes the function printed after each output of the program, and the function ended when the program has ended.
 type cancelling struct {
 	command.Exec
 	printed, ended func()

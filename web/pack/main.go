@@ -74,7 +74,7 @@ func check(dist fs.FS, archive string) error {
 	return err
 }
 
-// each invokes use for each file in order of its name, except hidden ones.
+// each passes the files to use, in the order of their names. It skips hidden files.
 func each(dist fs.FS, use func(name string, data []byte) error) error {
 	return fs.WalkDir(dist, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasPrefix(d.Name(), ".") {

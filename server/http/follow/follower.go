@@ -77,7 +77,7 @@ func (f *Follower) Seen() (calls, open, waiting int) {
 // Calls returns the calls in the order in which they were accepted.
 func (f *Follower) Calls() []*Call { return f.order }
 
-// Frame reads a frame. Frame invokes arguments once for each call, because events do not contain the requested arguments.
+// Frame reads a frame. Frame invokes the function arguments once for each call, because events do not contain the requested arguments.
 func (f *Follower) Frame(frame *tooldv1.Frame, arguments func(callID string) (string, error)) error {
 	if g := frame.GetGap(); g != nil {
 		if id := g.GetCallId(); id != "" && f.calls[id] == nil {

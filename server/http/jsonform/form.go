@@ -31,7 +31,7 @@ func Plain() Form { return Form{name: "json"} }
 // Readable returns the form in which responses have JSON values instead of JSON text.
 func Readable() Form { return Form{"json" + readable, true} }
 
-// All returns all forms. Each form is there twice, because the media type of a request may have one of two endings.
+// All returns all forms, each of them twice: without and with a charset, because the media type of a request may name one.
 func All() []Form {
 	const charset = "json; charset=utf-8"
 	return []Form{Plain(), Readable(), {name: charset}, {charset + readable, true}}
