@@ -39,7 +39,8 @@ describes the settings; "toold config show" prints the values in force.`,
 
 // gcPercent is higher than Go's default of 100: the daemon collects garbage less often, and uses more memory. In "make bench", a read-only
 // call took 298 µs of processor time with the default, and 222 µs with 400. With 600 instead of 400, a call as JSON takes 3 % less processor
-// time. With 800, a thousand watches by server-sent events took up to 21.6 KB each, before watchers needed less memory; the limit is 20. The environment variable GOGC overrides the value.
+// time. With 800, a thousand watches by server-sent events took up to 21.6 KB each, before watchers needed less memory; the limit is 20. The
+// environment variable GOGC overrides the value.
 const gcPercent = 600
 
 // serve runs a daemon that owns its process.
